@@ -1,0 +1,1 @@
+"""The typed settings everything runs with. Imports nothing of ours."""

@@ -1,0 +1,51 @@
+"""Provider profiles: what differs between OpenAI-compatible providers, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Dialect = Literal["chat", "responses"]
+
+#: Parameters only a gateway understands; a provider that does not take them answers 400.
+GATEWAY_PARAMETERS = frozenset({"max_reasoning_tokens", "reasoning_chunk_buffer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How one provider differs from the others.
+
+    `takes` lists the optional body parameters the provider is known to accept;
+    `output_limit` is the body field that caps the output tokens.
+    """
+
+    name: str
+    base_url: str | None
+    dialect: Dialect = "chat"
+    takes: frozenset[str] = frozenset()
+    output_limit: Literal["max_tokens", "max_completion_tokens", "max_output_tokens"] = "max_tokens"
+    stream_usage: bool = True
+
+
+_EFFORT = frozenset({"reasoning_effort"})
+
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="holysheep",
+            base_url="https://api.holysheep.ai/v1",
+            takes=_EFFORT | GATEWAY_PARAMETERS,
+        ),
+        Profile(
+            name="openai",
+            base_url="https://api.openai.com/v1",
+            takes=_EFFORT,
+            output_limit="max_completion_tokens",
+        ),
+        Profile(name="deepseek", base_url="https://api.deepseek.com/v1"),
+        Profile(name="openrouter", base_url="https://openrouter.ai/api/v1", takes=_EFFORT),
+        Profile(name="generic", base_url=None),
+        Profile(name="simulator", base_url=None, takes=_EFFORT | GATEWAY_PARAMETERS),
+    )
+}

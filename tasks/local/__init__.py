@@ -1,0 +1,1 @@
+"""The embedded stack: a private Valkey, a worker, the provider simulator."""

@@ -1,0 +1,1 @@
+"""The engine: takes a job from the waiting line to its sealed log."""

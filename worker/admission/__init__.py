@@ -1,0 +1,1 @@
+"""The waiting line, accounts and leases; one .lua file per atomic operation."""

@@ -1,0 +1,35 @@
+"""The errors of the engine. "Not now" is a returned value, never one of these.
+
+LongstreamError (settings.errors)
+├── SettingsError
+├── UpstreamFailure (worker.upstream.failures)   what a provider or the network did
+├── StoreError
+│   ├── Fenced          a newer attempt owns the job: stop, and touch nothing
+│   ├── LogGone         the log was deleted under the writer
+│   └── UnknownJob      no record under this id
+└── JobFailed           the job ended without a usable answer
+"""
+
+from __future__ import annotations
+
+from settings.errors import LongstreamError
+
+
+class StoreError(LongstreamError):
+    """Redis answered, and the answer forbids going on."""
+
+
+class Fenced(StoreError):
+    """A newer attempt owns the job."""
+
+
+class LogGone(StoreError):
+    """The log does not exist any more."""
+
+
+class UnknownJob(StoreError):
+    """No job has this id, or its record is past retention."""
+
+
+class JobFailed(LongstreamError):
+    """The job ended without a usable answer; the message carries outcome and reason."""

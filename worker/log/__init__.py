@@ -1,0 +1,1 @@
+"""The job log: entry types, append, writer, reader."""

@@ -1,0 +1,1 @@
+"""Boot steps: each starts and stops one part of the worker with Celery."""

@@ -1,0 +1,1 @@
+"""The patched client: bytes from a provider become happenings, and the end is earned."""
