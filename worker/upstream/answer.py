@@ -1,0 +1,158 @@
+"""One successful answer, without I/O: body bytes in, happenings out, and an end that is earned.
+
+An answer is `over` once it finished or failed. What came before a failure is returned first, and
+`failed` then says what happened. `feed` takes bytes, `close` the clean end of the body, `cut` the
+failure of the connection, and `conclude` the end of the client's patience after the terminal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from worker.upstream.bodies import Body, body_of, is_event_stream
+from worker.upstream.failures import UpstreamFailure, malformed
+from worker.upstream.happenings import Happening
+from worker.upstream.sse import Decoder, Event, EventTooLarge
+
+#: An answer in one JSON document is held whole; far more than any model writes.
+JSON_BYTES = 64 * 2**20
+
+
+class Dialect(Protocol):
+    """The state machine of one provider protocol."""
+
+    reasoning: int
+    visible: int
+    failed: UpstreamFailure | None
+
+    @property
+    def notes(self) -> Counter[str]: ...
+    @property
+    def grace_s(self) -> float | None: ...
+    def feed(self, events: list[Event]) -> list[Happening]: ...
+    def whole(self, body: bytes) -> list[Happening]: ...
+    def tail(self, event: Event) -> list[Happening]: ...
+    def finish(self) -> list[Happening]: ...
+
+
+class Answer:
+    """Reads one body in one dialect."""
+
+    def __init__(self, dialect: Dialect, content_type: str = "text/event-stream") -> None:
+        self.dialect = dialect
+        self.failed: UpstreamFailure | None = None
+        self.over = False
+        #: Parsed events so far, for the progress clock.
+        self.events = 0
+        self._type = content_type
+        self._decoder = Decoder()
+        self._body: Body | None = None
+        self._begun = b""
+        self._json = bytearray()
+
+    @property
+    def grace_s(self) -> float | None:
+        """How long the end may still be waited for; None while the answer is under way."""
+        return self.dialect.grace_s
+
+    def feed(self, data: bytes) -> list[Happening]:
+        """What these bytes bring, the end included when they are the end."""
+        if self._body is not Body.EVENTS:
+            data = self._opening(data)
+        events = self._decoded(data)
+        if not events:
+            return []
+        self.events += len(events)
+        happenings = self.dialect.feed(events)
+        if self.dialect.failed is not None:
+            self._fail(self.dialect.failed)
+        elif self.dialect.grace_s == 0.0:
+            happenings += self.conclude()
+        return happenings
+
+    def close(self) -> list[Happening]:
+        """The body ended cleanly."""
+        if self._body is Body.JSON:
+            happenings = self.dialect.whole(bytes(self._json))
+        elif self._body is None:
+            return self._nothing_came()
+        else:
+            tail = self._decoder.tail()
+            happenings = [] if tail is None else self.dialect.tail(tail)
+        if self.dialect.failed is not None:
+            self._fail(self.dialect.failed)
+            return happenings
+        return happenings + self.conclude()
+
+    def cut(self, failure: UpstreamFailure) -> list[Happening]:
+        """The connection failed. An unfinished event is dropped, since it may be half of one."""
+        if self.dialect.grace_s is None:
+            self._fail(failure)
+            return []
+        self.dialect.notes["dirty_close"] += 1
+        return self.conclude()
+
+    def conclude(self) -> list[Happening]:
+        """Nothing more will come: the last happenings, if the end was earned."""
+        self.over = True
+        try:
+            return self.dialect.finish()
+        except UpstreamFailure as failure:
+            self._fail(failure)
+            return []
+
+    def _decoded(self, data: bytes) -> list[Event]:
+        try:
+            return self._decoder.feed(data)
+        except EventTooLarge as error:
+            self._fail(malformed(str(error), b""))
+            return []
+
+    def _opening(self, data: bytes) -> bytes:
+        """Finds out what the body is; returns the bytes that are for the decoder."""
+        if self._body is None:
+            self._begun += data
+            self._body = body_of(self._begun[:4096], self._type)
+            data, self._begun = (b"", self._begun) if self._body is None else (self._begun, b"")
+        if self._body is Body.JSON:
+            self._json += data
+            if len(self._json) > JSON_BYTES:
+                self._fail(malformed("the JSON body is too large", bytes(self._json[:200])))
+        elif self._body is Body.OTHER:
+            self._fail(not_a_stream(self._type, data))
+        elif self._body is Body.EVENTS and not is_event_stream(self._type):
+            self.dialect.notes["mislabelled"] += 1
+        return data if self._body is Body.EVENTS else b""
+
+    def _nothing_came(self) -> list[Happening]:
+        self._fail(
+            not_a_stream(self._type, self._begun) if self._begun.strip() else empty_answer(200)
+        )
+        return []
+
+    def _fail(self, failure: UpstreamFailure) -> None:
+        self.over = True
+        self.failed = self.failed or failure
+
+
+def not_a_stream(content_type: str, sample: bytes) -> UpstreamFailure:
+    """A page of a proxy, a portal or a firewall in the place of the stream."""
+    return UpstreamFailure(
+        f"the answer is no stream but {content_type.partition(';')[0].strip() or 'unlabelled'}:"
+        " something between here and the provider answers in its place",
+        kind="not_a_stream",
+        fault="network",
+        retryable=True,
+        sample=sample,
+    )
+
+
+def empty_answer(status: int) -> UpstreamFailure:
+    return UpstreamFailure(
+        f"the provider answered {status} with nothing in it",
+        kind="empty",
+        fault="provider",
+        retryable=True,
+        status=status,
+    )

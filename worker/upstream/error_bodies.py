@@ -1,0 +1,101 @@
+"""Recognises an error in whatever JSON shape a provider puts it, inside a stream or as a body.
+
+Shapes seen: an `error` object, string or list; a flat `type: error`; `object: error`; `detail`;
+`errors`; a bare `message` or `msg` beside a `code`. Codes may be words or numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+#: A provider's explanation is shown to people; what is longer is a page or an echo of the prompt.
+MESSAGE_CHARS = 300
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """What a provider said about its error. `codes` holds every word it classified it with."""
+
+    message: str = ""
+    codes: tuple[str, ...] = ()
+    param: str | None = None
+    status: int | None = None
+
+
+def error_in(document: Any) -> ErrorBody | None:
+    """The error a document carries, or None when it is not one."""
+    if not isinstance(document, dict):
+        return None
+    error = document.get("error")
+    if error:
+        return _from_error(error, document)
+    if _is_flat_error(document):
+        return _from_mapping(document)
+    if document.get("detail"):
+        return ErrorBody(message=_message(document["detail"]))
+    if errors := document.get("errors"):
+        return _from_error(errors, document)
+    return None
+
+
+def error_in_bytes(body: bytes) -> ErrorBody | None:
+    """The error a whole JSON body carries; None for anything else, such as a page."""
+    try:
+        document = json.loads(body.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(document, list) and document:
+        document = document[0]
+    return error_in(document)
+
+
+def _is_flat_error(document: dict[str, Any]) -> bool:
+    if document.get("type") == "error" or document.get("object") == "error":
+        return True
+    said = document.get("message") or document.get("msg")
+    return bool(said) and isinstance(said, str) and not document.get("choices") and (
+        "code" in document or document.get("success") is False or document.get("status") == "error"
+    )  # fmt: skip
+
+
+def _from_error(error: Any, document: dict[str, Any]) -> ErrorBody:
+    if isinstance(error, list):
+        error = error[0]
+    if isinstance(error, dict):
+        return _from_mapping(error, outer=document)
+    return _from_mapping({**document, "message": error if isinstance(error, str) else ""})
+
+
+def _from_mapping(error: dict[str, Any], outer: dict[str, Any] | None = None) -> ErrorBody:
+    places = [error, outer or {}]
+    words = [place.get(name) for place in places for name in ("code", "type", "status")]
+    numbers = [number for word in words if (number := _status(word)) is not None]
+    message = next((m for place in places if (m := _message(_said(place)))), "")
+    return ErrorBody(
+        message=message,
+        codes=tuple(dict.fromkeys(w.lower() for w in words if isinstance(w, str) and w != "error")),
+        param=error["param"] if isinstance(error.get("param"), str) else None,
+        status=numbers[0] if numbers else None,
+    )
+
+
+def _said(place: dict[str, Any]) -> Any:
+    return place.get("message") or place.get("msg") or place.get("detail")
+
+
+def _status(word: Any) -> int | None:
+    """A code that is an HTTP status, as a number or as its digits."""
+    if isinstance(word, str) and word.isascii() and word.isdigit() and len(word) == 3:
+        word = int(word)
+    is_status = isinstance(word, int) and not isinstance(word, bool) and 400 <= word <= 599
+    return word if is_status else None
+
+
+def _message(said: Any) -> str:
+    if isinstance(said, list) and said:
+        said = said[0]
+    if isinstance(said, dict):
+        said = said.get("msg") or said.get("message") or ""
+    return " ".join(said.split())[:MESSAGE_CHARS] if isinstance(said, str) else ""
