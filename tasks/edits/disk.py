@@ -1,0 +1,109 @@
+"""Reading a file once, and replacing it so that nobody ever sees half of it.
+
+`replace_file` writes a new file beside the old one, syncs it and renames it over the old one: a
+crash or a full disk leaves the old content. It replaces what it was shown, or raises
+`ChangedMeanwhile`; every other failure is the `OSError` it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from settings.errors import LongstreamError
+
+
+class ChangedMeanwhile(LongstreamError):
+    """The file is not the one that was looked at any more."""
+
+
+class NotAFile(LongstreamError):
+    """A device, a socket or a pipe."""
+
+
+def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
+    """Up to `limit` bytes and the file's status. Never blocks on a pipe, never follows a link."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(21, os.strerror(21), str(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFile("is not a regular file")
+        return file.read(limit), status
+
+
+def replace_file(target: Path, data: bytes, like: os.stat_result | None) -> None:
+    """Put `data` at `target`. `like`: the status of the file it replaces; None creates one."""
+    with _temporary_beside(target) as (descriptor, temporary):
+        _write(descriptor, data)
+        if like is not None:
+            _take_owner_and_mode(descriptor, like)
+        os.fsync(descriptor)
+        if like is not None and not _is_same(target, like):
+            raise ChangedMeanwhile("changed while it was being replaced")
+        temporary.replace(target)
+    _sync_directory(target.parent)
+
+
+def is_read_only(path: Path, status: os.stat_result) -> bool:
+    """True when the user's permissions say hands off, also when root could write anyway."""
+    return not status.st_mode & 0o222 or not os.access(path, os.W_OK)
+
+
+def words(error: OSError) -> str:
+    """The system's reason, without the path it repeats."""
+    return (error.strerror or "unknown reason").lower()
+
+
+@contextlib.contextmanager
+def _temporary_beside(target: Path) -> Iterator[tuple[int, Path]]:
+    # A name of its own length: the target's may already be the longest the file system takes.
+    temporary = target.parent / f".longstream-{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        yield descriptor, temporary
+    finally:
+        os.close(descriptor)
+        temporary.unlink(missing_ok=True)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _take_owner_and_mode(descriptor: int, like: os.stat_result) -> None:
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, like.st_uid, like.st_gid)
+    # After the owner: changing that clears the set-id bits.
+    os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+
+
+def _is_same(path: Path, seen: os.stat_result) -> bool:
+    try:
+        now = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns) == (
+        seen.st_ino,
+        seen.st_size,
+        seen.st_mtime_ns,
+        seen.st_ctime_ns,
+    )
+
+
+def _sync_directory(directory: Path) -> None:
+    # The new content is in place already: not being able to sync the name is no failure.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
