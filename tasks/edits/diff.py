@@ -5,8 +5,9 @@ Lines end at `\\n` alone, as git sees them, so the `\\r` of a CRLF file is part 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
+
+from tasks.edits.matching import LineMatcher
 
 _ESCAPES = {
     0x07: "\\a",
@@ -19,6 +20,7 @@ _ESCAPES = {
     0x22: '\\"',
     0x5C: "\\\\",
 }
+_CONTEXT_LINES = 3
 _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
 
@@ -51,10 +53,29 @@ def _ended(name: str) -> str:
 
 
 def _hunks(before: bytes, after: bytes) -> Iterator[bytes]:
-    lines = difflib.unified_diff(_lines(before), _lines(after))
-    for number, line in enumerate(lines):
-        if number >= 2:  # after difflib's own header
-            yield (line if line.endswith("\n") else line + _NO_NEWLINE).encode("latin-1")
+    old, new = _lines(before), _lines(after)
+    for group in LineMatcher(old, new).get_grouped_opcodes(_CONTEXT_LINES):
+        (_, old_low, _, new_low, _), (_, _, old_high, _, new_high) = group[0], group[-1]
+        spans = f"-{_span(old_low, old_high)} +{_span(new_low, new_high)}"
+        yield f"@@ {spans} @@\n".encode()
+        for tag, i, i_end, j, j_end in group:
+            if tag == "equal":
+                yield _marked(" ", old[i:i_end])
+            else:
+                yield _marked("-", old[i:i_end]) + _marked("+", new[j:j_end])
+
+
+def _span(low: int, high: int) -> str:
+    size = high - low
+    if size == 1:
+        return str(low + 1)
+    # An empty span names the line before it.
+    return f"{low + 1 if size else low},{size}"
+
+
+def _marked(mark: str, lines: list[str]) -> bytes:
+    ended = (line if line.endswith("\n") else line + _NO_NEWLINE for line in lines)
+    return "".join(mark + line for line in ended).encode("latin-1")
 
 
 def _lines(data: bytes) -> list[str]:
