@@ -1,1 +1,18 @@
 """The typed settings everything runs with. Imports nothing of ours."""
+
+from settings.errors import LongstreamError, SettingsError
+from settings.load import load
+from settings.model import Account, Key, Pool, Settings
+from settings.profiles import PROFILES, Profile
+
+__all__ = [
+    "PROFILES",
+    "Account",
+    "Key",
+    "LongstreamError",
+    "Pool",
+    "Profile",
+    "Settings",
+    "SettingsError",
+    "load",
+]

@@ -1,31 +1,42 @@
-"""The shape of the settings: frozen, typed, every default with its unit and reason.
+"""The shape of the settings: frozen, typed, every default with its unit and meaning.
 
-Secrets are `SecretStr`, so `repr`, `str` and `model_dump_json` of a settings object never show
-one. A key's base_url and secret are one value and travel together.
+Neither `repr` nor `str` nor a dump of a settings object shows a secret, and a dump masks the
+passwords of Redis URLs: it is for people, and `model_copy` is for changes. A key's base_url and
+secret are one value and travel together.
 """
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
+from settings.describe import as_toml
 from settings.errors import SettingsError
 from settings.profiles import PROFILES, Profile
+from settings.urls import masked
+
+#: No duration of one request or lease is longer; a larger number is a wrong unit.
+_DAY_S = 86_400
+_TEN_YEARS_S = 3_650 * _DAY_S
+
+#: The provider, alias and pool that stand in when no real key is configured.
+SIMULATOR = "simulator"
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Account(_Frozen):
     """The owner of the limits. None means: no limit known."""
 
     name: str
-    streams: int | None = Field(default=None, ge=1)
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    requests_per_day: int | None = Field(default=None, ge=1)
+    streams: int | None = Field(default=None, ge=1, description="Streams open at once.")
+    requests_per_minute: int | None = Field(default=None, ge=1, description="Requests a minute.")
+    tokens_per_minute: int | None = Field(default=None, ge=1, description="Tokens a minute.")
+    requests_per_day: int | None = Field(default=None, ge=1, description="Requests a day.")
 
 
 class Key(_Frozen):
@@ -53,6 +64,10 @@ class Pool(_Frozen):
         return any(fnmatchcase(model, pattern) for pattern in self.models)
 
 
+def _seconds(default: float | None, meaning: str) -> Any:
+    return Field(default=default, gt=0, le=_DAY_S, allow_inf_nan=False, description=meaning)
+
+
 class Clocks(_Frozen):
     """Time limits of one upstream request, in seconds.
 
@@ -60,66 +75,121 @@ class Clocks(_Frozen):
     any byte, `progress_idle_s` a parsed event (comments do not count). `total_s` None: no limit.
     """
 
-    connect_s: float = Field(default=10.0, gt=0)
-    write_s: float = Field(default=10.0, gt=0)
-    pool_s: float = Field(default=10.0, gt=0)
-    read_s: float = Field(default=600.0, gt=0)
-    headers_s: float = Field(default=600.0, gt=0)
-    bytes_idle_s: float = Field(default=120.0, gt=0)
-    progress_idle_s: float = Field(default=300.0, gt=0)
-    total_s: float | None = Field(default=None, gt=0)
+    connect_s: float = _seconds(10.0, "To open a connection, TLS included.")
+    write_s: float = _seconds(10.0, "To send one piece of a request.")
+    pool_s: float = _seconds(10.0, "To wait for a free connection.")
+    read_s: float = _seconds(600.0, "One read from the socket.")
+    headers_s: float = _seconds(600.0, "From the request sent to the answer's headers.")
+    bytes_idle_s: float = _seconds(120.0, "Without any byte of the answer.")
+    progress_idle_s: float = _seconds(300.0, "Without a parsed event; comments do not count.")
+    total_s: float | None = _seconds(None, "The whole request; unset: no limit.")
 
 
 class WorkerSettings(_Frozen):
     """What one worker process runs with; every duration in seconds."""
 
-    #: Streams of one process. One more waiting thread each; CPU per delta is the real limit.
-    concurrency: int = Field(default=100, ge=1, le=2000)
-    lease_s: float = Field(default=15.0, gt=0)
-    renew_s: float = Field(default=5.0, gt=0)
-    #: From grant to claim: covers one publish and one fetch over the broker.
-    handoff_s: float = Field(default=10.0, gt=0)
-    drain_s: float = Field(default=30.0, ge=0)
-    #: Undelivered text one stream may hold while Redis does not answer; then reading stops.
-    buffer_bytes: int = Field(default=8 * 2**20, ge=2**16)
-    #: A job whose workers die this often is the cause itself.
-    max_crashes: int = Field(default=3, ge=1)
-    #: Interruptions and retries of one job before it fails.
-    max_attempts: int = Field(default=10, ge=1)
+    #: One more waiting thread each; CPU per delta is the real limit.
+    concurrency: int = Field(default=100, ge=1, le=2000, description="Streams of one process.")
+    lease_s: float = _seconds(15.0, "A lease ends this long after its last renewal.")
+    renew_s: float = _seconds(5.0, "Between renewals; the lease must last over two of them.")
+    handoff_s: float = _seconds(
+        10.0, "From grant to claim: covers one publish and one fetch over the broker."
+    )
+    drain_s: float = Field(
+        default=30.0,
+        ge=0,
+        le=_DAY_S,
+        allow_inf_nan=False,
+        description="How long a stopping worker lets its streams finish before it hands them over.",
+    )
+    buffer_bytes: int = Field(
+        default=8 * 2**20,
+        ge=2**16,
+        description="Undelivered text one stream holds while Redis does not answer; "
+        "then it stops reading.",
+    )
+    max_crashes: int = Field(
+        default=3,
+        ge=1,
+        description="A job whose workers die this often fails: it is the cause itself.",
+    )
+    max_attempts: int = Field(
+        default=10, ge=1, description="Interruptions and retries of one job before it fails."
+    )
+
+
+def _kept(default: int, meaning: str) -> Any:
+    return Field(default=default, ge=1, le=_TEN_YEARS_S, description=meaning)
 
 
 class Retention(_Frozen):
     """How long an ended job is kept, in seconds: first its log goes, then its record."""
 
-    log_s: int = Field(default=7 * 86_400, ge=1)
-    record_s: int = Field(default=30 * 86_400, ge=1)
+    log_s: int = _kept(7 * _DAY_S, "The log of an ended job: every delta.")
+    record_s: int = _kept(30 * _DAY_S, "Its record with the result; not shorter than the log.")
 
 
 class Settings(_Frozen):
     """Everything longstream runs with. Build it with `settings.load`."""
 
-    #: None: the embedded stack's private server.
-    redis_url: str | None = None
-    broker_url: str | None = None
-    result_url: str | None = None
-    model: str = "gpt-5.5-codex"
-    #: Added to the system's roots, never instead of them.
-    ca_bundle: str | None = None
-    max_file_bytes: int = Field(default=400_000, ge=1)
+    redis_url: str | None = Field(
+        default=None, repr=False, description="Unset: the embedded stack's private server."
+    )
+    broker_url: str | None = Field(
+        default=None, repr=False, description="Celery's broker; unset: the same as redis_url."
+    )
+    result_url: str | None = Field(
+        default=None, repr=False, description="Celery's results; unset: the same as redis_url."
+    )
+    model: str = Field(
+        default="gpt-5.5-codex", min_length=1, description="The model of jobs that name none."
+    )
+    ca_bundle: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A PEM file added to the system's roots, never instead of them.",
+    )
+    max_file_bytes: int = Field(
+        default=400_000, ge=1, description="The largest file a refactor job takes."
+    )
     pools: dict[str, Pool] = Field(default_factory=dict)
     accounts: dict[str, Account] = Field(default_factory=dict)
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
 
+    @field_serializer("redis_url", "broker_url", "result_url")
+    def _mask(self, url: str | None) -> str | None:
+        return None if url is None else masked(url)
+
     @property
     def simulated(self) -> bool:
         """True when no real provider is configured: every answer comes from the simulator."""
         keys = [key for pool in self.pools.values() for key in pool.keys]
-        return bool(keys) and all(key.provider == "simulator" for key in keys)
+        return bool(keys) and all(key.provider == SIMULATOR for key in keys)
+
+    def describe(self) -> str:
+        """Everything that is set, in the shape of the file, without a secret."""
+        named = {"__all__": {"name"}}  # the name is already the table's
+        dump = self.model_dump(
+            mode="json", exclude_none=True, exclude={"pools": named, "accounts": named}
+        )
+        return as_toml(dump)
+
+    def require_pools(self) -> None:
+        """Raise SettingsError when there is no key to work with."""
+        if not self.pools:
+            pairs = ", or ".join(
+                f"{name.upper()}_API_KEY and {name.upper()}_BASE_URL ({PROFILES[name].base_url})"
+                for name in ("openai", "holysheep")
+            )
+            raise SettingsError(
+                [f"no API key is configured: set {pairs}, or define [pools] in longstream.toml"]
+            )
 
     def pool_for(self, model: str) -> Pool:
         """The first pool that serves `model`, in the order of the configuration."""
+        self.require_pools()
         for pool in self.pools.values():
             if pool.serves(model):
                 return pool
