@@ -23,7 +23,7 @@ from settings.wording import NAME_RULE, did_you_mean, is_name
 #: What the simulator is sent: it may travel in clear, since it opens nothing.
 SIMULATED_SECRET = "simulated"  # noqa: S105
 
-_FIELDS = ("alias", "provider", "base_url", "secret", "secret_env", "account")
+KEY_FIELDS = ("alias", "provider", "base_url", "secret", "secret_env", "account")
 
 #: What an HTTP header can carry, without the characters that would end or split it.
 _SECRET = re.compile(r"[!-~]+")
@@ -125,7 +125,7 @@ class KeyTable:
         for name in ("alias", "account"):
             if name in self._table and self._usable_name(name) is None:
                 self._wrong(f"{name}: expected a name of {NAME_RULE}")
-        refuse_unknown(self._table, _FIELDS, self._who, self._origin, self._problems)
+        refuse_unknown(self._table, KEY_FIELDS, self._who, self._origin, self._problems)
 
     def _wrong(self, what: str) -> None:
         self._problems.add(f"{self._who}: {what} ({self._origin})")

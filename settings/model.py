@@ -29,14 +29,18 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
+def _limit(meaning: str) -> Any:
+    return Field(default=None, ge=1, le=10**12, description=meaning)
+
+
 class Account(_Frozen):
     """The owner of the limits. None means: no limit known."""
 
     name: str
-    streams: int | None = Field(default=None, ge=1, description="Streams open at once.")
-    requests_per_minute: int | None = Field(default=None, ge=1, description="Requests a minute.")
-    tokens_per_minute: int | None = Field(default=None, ge=1, description="Tokens a minute.")
-    requests_per_day: int | None = Field(default=None, ge=1, description="Requests a day.")
+    streams: int | None = _limit("Streams open at once.")
+    requests_per_minute: int | None = _limit("Requests a minute.")
+    tokens_per_minute: int | None = _limit("Tokens a minute.")
+    requests_per_day: int | None = _limit("Requests a day.")
 
 
 class Key(_Frozen):
@@ -105,16 +109,21 @@ class WorkerSettings(_Frozen):
     buffer_bytes: int = Field(
         default=8 * 2**20,
         ge=2**16,
+        le=2**30,
         description="Undelivered text one stream holds while Redis does not answer; "
         "then it stops reading.",
     )
     max_crashes: int = Field(
         default=3,
         ge=1,
+        le=1000,
         description="A job whose workers die this often fails: it is the cause itself.",
     )
     max_attempts: int = Field(
-        default=10, ge=1, description="Interruptions and retries of one job before it fails."
+        default=10,
+        ge=1,
+        le=1000,
+        description="Interruptions and retries of one job before it fails.",
     )
 
 
@@ -150,7 +159,7 @@ class Settings(_Frozen):
         description="A PEM file added to the system's roots, never instead of them.",
     )
     max_file_bytes: int = Field(
-        default=400_000, ge=1, description="The largest file a refactor job takes."
+        default=400_000, ge=1, le=2**30, description="The largest file a refactor job takes."
     )
     pools: dict[str, Pool] = Field(default_factory=dict)
     accounts: dict[str, Account] = Field(default_factory=dict)

@@ -1,0 +1,195 @@
+"""Attacks: every way known to us in which a secret could be shown."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tomllib
+import traceback
+from pathlib import Path
+
+import pytest
+from configuration import given as loaded
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from settings import Account, Key, Pool, Settings, SettingsError, load
+from settings.problems import Problems
+
+SECRET = "sk-live-0123456789abcdef"
+PASSWORD = "hunter2-hunter2"
+
+
+def sound() -> Settings:
+    return loaded(
+        f"""
+        redis_url = "redis://:{PASSWORD}@h/0"
+        [[pools.default.keys]]
+        alias = "main"
+        provider = "openai"
+        secret = "{SECRET}"
+        """
+    )
+
+
+def text_of(error: BaseException) -> str:
+    """Everything a log could make of `error`, chained errors and their attributes included."""
+    parts = []
+    seen: BaseException | None = error
+    while seen is not None:
+        parts += [str(seen), repr(seen), repr(seen.args), repr(getattr(seen, "__dict__", ""))]
+        seen = seen.__cause__ or seen.__context__
+    return "\n".join([*parts, *traceback.format_exception(error)])
+
+
+def test_no_way_of_printing_settings_shows_a_secret() -> None:
+    settings = sound()
+    pool = settings.pools["default"]
+
+    for part in (settings, pool, pool.keys[0], pool.keys):
+        for text in (repr(part), str(part), f"{part}", f"{part!r:}", f"{part}"):
+            assert SECRET not in text
+            assert PASSWORD not in text
+    for text in (
+        settings.describe(),
+        settings.model_dump_json(),
+        repr(settings.model_dump()),
+        json.dumps(settings.model_dump(mode="json")),
+        repr(dict(settings.pools)),
+    ):
+        assert SECRET not in text
+        assert PASSWORD not in text
+
+
+def test_a_changed_copy_hides_its_password_as_well() -> None:
+    copy = Settings().model_copy(update={"redis_url": f"redis://:{PASSWORD}@h"})
+
+    assert copy.redis_url == f"redis://:{PASSWORD}@h"
+    for text in (repr(copy), copy.describe(), repr(copy.model_dump()), copy.model_dump_json()):
+        assert PASSWORD not in text
+
+
+def test_settings_still_hold_what_they_hide() -> None:
+    settings = pickle.loads(pickle.dumps(sound()))
+
+    assert settings.pools["default"].keys[0].secret.get_secret_value() == SECRET
+    assert settings.redis_url == f"redis://:{PASSWORD}@h/0"
+
+
+def test_the_description_is_toml_and_complete_but_for_secrets() -> None:
+    settings = sound()
+
+    values = tomllib.loads(settings.describe())
+
+    assert values["redis_url"] == "redis://***@h/0"
+    assert values["worker"] == settings.worker.model_dump()
+    assert values["pools"]["default"]["keys"][0]["secret"] == "**********"
+
+
+def test_a_model_built_by_hand_refuses_without_showing_what_it_was_given() -> None:
+    for build in (
+        lambda: Key.model_validate({"alias": 1, "secret": SECRET, SECRET: SECRET}),
+        lambda: Settings.model_validate({"redis_url": [SECRET]}),
+        lambda: Pool.model_validate({"keys": SECRET}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            build()
+        assert "input_value" not in str(caught.value)
+
+
+#: Where a secret has no business, and gets pasted anyway.
+WRONG_PLACES = [
+    'alias = "{s}"\nprovider = "openai"\nsecret = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\naccount = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret_env = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\nsecret_env = "{s}"',
+    'alias = "x"\nprovider = "{s}"\nsecret = "{s}"',
+    'alias = "x"\nprovider = "{s}"\nsecret = "openai"',
+    'alias = "x"\nprovider = "openai"\nbase_url = "{s}"\nsecret = "y"',
+    'alias = "x"\nprovider = "openai"\nbase_url = "https://{s}@h/v1"\nsecret = "y"',
+    'alias = "x"\nprovider = "openai"\nbase_url = "https://h/v1?k={s}"\nsecret = "y"',
+    'alias = "x"\nprovider = "generic"\nbase_url = "https://h/{s}/v1"\nsecret = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s} "',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}\\n{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = ["{s}"]',
+    'alias = "x"\nprovider = "openai"\nsecret = {{ value = "{s}" }}',
+    'alias = ["{s}"]\nprovider = "openai"\nsecret = "y"',
+    'alias = "x"\nprovider = ["{s}"]\nsecret = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = {s}',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\nsecret = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[worker]\nconcurrency = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[worker]\n{s} = 1',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[pools.{s}]',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[accounts.{s}]',
+    'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[pools.default]\nmodels = ["{s}"]',
+    '"{s}" = 1\nalias = "x"\nprovider = "openai"\nsecret = "{s}"',
+    'alias = "x"\nprovider = "openai"\nsecret_env = "GOOD_NAME"\naccount = "a b"',
+]
+
+
+@pytest.mark.parametrize("body", WRONG_PLACES)
+def test_a_secret_in_the_wrong_place_is_reported_and_not_shown(body: str) -> None:
+    toml = "[[pools.default.keys]]\n" + body.format(s=SECRET)
+
+    with pytest.raises(SettingsError) as caught:
+        loaded(toml, {"GOOD_NAME": SECRET})
+
+    assert SECRET not in text_of(caught.value)
+    assert "0123456789abcdef" not in text_of(caught.value)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"LONGSTREAM_REDIS_URL": SECRET},
+        {"LONGSTREAM_REDIS_URL": f"postgres://u:{SECRET}@h"},
+        {"LONGSTREAM_REDIS_URL": f"{SECRET}://h"},
+        {"LONGSTREAM_REDIS_URL": f"redis://:{SECRET}/@h"},
+        {"LONGSTREAM_BROKER_URL": f"redis://:{SECRET}@h"},
+        {"LONGSTREAM_WORKER__CONCURRENCY": SECRET},
+        {"LONGSTREAM_SIMULATOR_URL": f"http://{SECRET}@h"},
+        {"OPENAI_API_KEY": SECRET},
+        {"OPENAI_BASE_URL": SECRET},
+        {"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": SECRET},
+        {"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": f"https://h/{SECRET}"},
+        {"OPENAI_API_KEY": SECRET, "LONGSTREAM_CONFIG": SECRET},
+        {"OPENAI_API_KEY": SECRET, "LONGSTREAM_CA_BUNDLE": SECRET},
+        {"OPENAI_API_KEY": SECRET, "OPENAI_BASE_URL": "https://h", "LONGSTREAM_MODEL": SECRET},
+        {"OPENAI_API_KEY": f"{SECRET}\r\nX: y", "OPENAI_BASE_URL": "https://h"},
+    ],
+)
+def test_no_variable_is_shown_that_may_be_a_secret(environ: dict[str, str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loaded(environ=environ)
+
+    assert SECRET not in text_of(caught.value)
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=8).filter(lambda text: text.strip()))
+def test_any_text_as_a_secret_is_taken_or_refused_but_never_shown(word: str) -> None:
+    secret = f"<{word}>"
+    environ = {"OPENAI_API_KEY": secret, "OPENAI_BASE_URL": "https://h/v1"}
+    try:
+        settings = load(environ, Path("/nowhere"))
+    except SettingsError as error:
+        shown = text_of(error)
+    else:
+        shown = settings.describe() + repr(settings)
+
+    assert secret not in shown
+
+
+def test_collected_problems_do_not_show_what_they_hide() -> None:
+    problems = Problems()
+    problems.hide(SECRET)
+    problems.add(f"key {SECRET!r}: wrong")
+
+    assert SECRET not in repr(problems)
+    with pytest.raises(SettingsError, match=r"^key '\*\*\*': wrong$"):
+        problems.raise_any()
+
+
+def test_an_account_holds_nothing_to_hide() -> None:
+    assert "secret" not in Account.model_fields
