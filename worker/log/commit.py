@@ -1,0 +1,125 @@
+"""Group commit by natural batching: what all streams of a process write goes over one connection.
+
+Whatever is pending leaves as one pipeline; while that is in flight, the next batch collects.
+No timer holds anything back when the connection is idle, and under load batches grow by
+themselves. A call whose reply is lost is sent again, so every script sent through here must be
+safe to repeat: appends are, because the store refuses an id it already has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import structlog
+from redis.asyncio import Redis
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError as RedisConnectionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TimeoutError as RedisTimeoutError,
+)
+
+from worker.scripts import Script
+
+#: Faults of the store that pass: the call waits for them instead of failing its stream.
+_PASSING = (
+    RedisConnectionError,
+    RedisTimeoutError,
+    BusyLoadingError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    OSError,
+)
+
+#: Longest pause between two tries while Redis does not answer, in seconds.
+_LONGEST_PAUSE_S = 2.0
+
+_log = structlog.get_logger()
+
+
+class _Call:
+    __slots__ = ("args", "done", "keys", "script")
+
+    def __init__(self, script: Script, keys: list[str], args: list[Any]) -> None:
+        self.script = script
+        self.keys = keys
+        self.args = args
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
+class GroupCommit:
+    """Runs scripts for many streams; belongs to one event loop and owns its client."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._pending: list[_Call] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def call(self, script: Script, keys: list[str], args: list[Any]) -> Any:
+        """The script's reply. Waits as long as Redis is away; other errors are raised."""
+        call = _Call(script, keys, args)
+        self._pending.append(call)
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send())
+        return await call.done
+
+    async def close(self) -> None:
+        """Give up what is pending and close the connection."""
+        if self._sender is not None:
+            self._sender.cancel()
+        for call in self._pending:
+            call.done.cancel()
+        await self._client.aclose()
+
+    async def _send(self) -> None:
+        tries = 0
+        while self._pending:
+            batch, self._pending = self._pending, []
+            again = await self._exchange([call for call in batch if not call.done.cancelled()])
+            if not again:
+                tries = 0
+                continue
+            # Behind nothing of their own stream: a stream has one append in flight at most.
+            self._pending[:0] = again
+            tries += 1
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, 0.05 * 2**tries) * random.uniform(0.5, 1))  # noqa: S311
+        self._sender = None
+
+    async def _exchange(self, batch: list[_Call]) -> list[_Call]:
+        """Send one batch; return the calls that must be sent again."""
+        pipeline = self._client.pipeline(transaction=False)
+        for call in batch:
+            pipeline.execute_command(*call.script.command(call.keys, call.args))
+        try:
+            replies = await pipeline.execute(raise_on_error=False)
+        except _PASSING as error:
+            _log.warning("store.unreachable", error=type(error).__name__, pending=len(batch))
+            return batch
+        again = [
+            call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
+        ]
+        await self._load({call.script for call in again})
+        return again
+
+    def _settle(self, call: _Call, reply: Any) -> bool:
+        """Hand out one reply; True when the call must be sent again."""
+        if isinstance(reply, (NoScriptError, *_PASSING)):
+            return True
+        if call.done.done():
+            return False
+        if isinstance(reply, Exception):
+            call.done.set_exception(reply)
+        else:
+            call.done.set_result(reply)
+        return False
+
+    async def _load(self, scripts: set[Script]) -> None:
+        try:
+            for script in scripts:
+                await self._client.script_load(script.source)
+        except _PASSING:
+            return

@@ -1,0 +1,189 @@
+"""The writer of one attempt: every delta of it into the log, in order, once.
+
+The rule it owns: an entry's id is fixed when it is first sent and never changes. What the log
+lacks is sent again under the same ids, after a lost reply as after a store that came back without
+its last entries, so nothing is lost and nothing stands twice. For that the writer keeps the
+entries of its unfinished attempt. A newer attempt in the log ends it: `Fenced`.
+
+A stream has one append in flight at most; deltas that come meanwhile are merged into one entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+from worker.errors import Fenced, LogGone
+from worker.keys import JobKeys
+from worker.log import entries
+from worker.log.commit import GroupCommit
+from worker.log.cursor import Cursor
+from worker.scripts import Script, script
+
+_APPEND = script("worker.log", "append")
+_SEAL = script("worker.log", "seal")
+_HAND_BACK = script("worker.log", "hand_back")
+
+
+class Writer:
+    """Use from one event loop. `text` and `thinking` never wait; `room` is the backpressure."""
+
+    def __init__(
+        self, commit: GroupCommit, keys: JobKeys, attempt: int, first: bytes, *, buffer_bytes: int
+    ) -> None:
+        """`first` is the payload of `<attempt>-0`, which the claim has already written."""
+        self._commit = commit
+        self._keys = keys
+        self._attempt = attempt
+        self._sent: list[bytes] = [first]
+        self._text: list[str] = []
+        self._text_bytes = 0
+        self._buffer_bytes = buffer_bytes
+        self._tokens = 0
+        self._tokens_shown = 0
+        self._digest = hashlib.sha256()
+        self._pump: asyncio.Task[None] | None = None
+        self._moved = asyncio.Event()
+        self._failed: Exception | None = None
+        #: What the log must end with before `<attempt>-0`, should the store have lost that too.
+        self._before = ""
+        #: Characters of text handed to the writer.
+        self.length = 0
+
+    def text(self, delta: str) -> None:
+        """Append visible text. Unpaired surrogates, which no store can hold, become U+FFFD."""
+        data = delta.encode("utf-8", "surrogatepass")
+        if b"\xed" in data:
+            data = delta.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+            delta = data.decode()
+        self._digest.update(data)
+        self._text.append(delta)
+        self._text_bytes += len(data)
+        self.length += len(delta)
+        self._wake()
+
+    def thinking(self, tokens: int) -> None:
+        """Tell readers how many reasoning tokens this attempt has brought so far."""
+        self._tokens = tokens
+        self._wake()
+
+    async def room(self) -> None:
+        """Wait while more text is pending than one stream may hold. Raises like `flush`."""
+        while self._failed or self._text_bytes > self._buffer_bytes:
+            await self._progress()
+
+    async def flush(self) -> None:
+        """Wait until everything is in the log. Raises Fenced, LogGone, or what Redis answered."""
+        self._wake()
+        while self._failed or self._pump is not None:
+            await self._progress()
+
+    async def seal(
+        self,
+        outcome: str,
+        *,
+        reason: str = "",
+        usage: entries.Tokens | None = None,
+        keep_log_s: int,
+        keep_record_s: int,
+        record: dict[str, str | bytes | int] | None = None,
+    ) -> None:
+        """Flush, then close the log for good and end the record. Raises Fenced or LogGone."""
+        await self.flush()
+        end = entries.End(
+            offset=self.length,
+            outcome=outcome,
+            digest=self._digest.hexdigest(),
+            attempts=self._attempt,
+            reason=reason,
+            usage=usage,
+        )
+        fields: list[Any] = ["outcome", outcome, "reason", reason, "length", self.length]
+        for name, value in (record or {}).items():
+            fields += [name, value]
+        await self._last(_SEAL, end, [keep_log_s, keep_record_s, *fields])
+
+    async def hand_back(self, what: str, reason: str, *, failure: bool) -> None:
+        """Flush, then end the attempt: the job waits again. Raises Fenced or LogGone."""
+        await self.flush()
+        note = entries.Note(offset=self.length, what=what, reason=reason)
+        await self._last(_HAND_BACK, note, [reason, int(failure)])
+
+    async def _last(self, closing: Script, entry: entries.Entry, args: list[Any]) -> None:
+        """Put the attempt's last entry behind everything else, with what its script changes."""
+        payload = entries.encode(entry)
+        seq = len(self._sent)
+        while True:
+            reply = await self._commit.call(
+                closing,
+                [self._keys.log, self._keys.record],
+                [f"{self._attempt}-{seq - 1}", self._attempt, seq, payload, *args],
+            )
+            if reply == 1 or self._missing_from(reply) > seq:
+                return
+            await self._append(self._missing_from(reply))
+
+    def _wake(self) -> None:
+        if self._pump is None and self._failed is None and self._pending():
+            self._pump = asyncio.create_task(self._drain())
+
+    def _pending(self) -> bool:
+        return bool(self._text) or self._tokens != self._tokens_shown
+
+    async def _progress(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        self._moved.clear()
+        await self._moved.wait()
+
+    async def _drain(self) -> None:
+        try:
+            while self._pending():
+                first = len(self._sent)
+                taken = self._take()
+                await self._append(first)
+                self._text_bytes -= taken
+                self._moved.set()
+        except Exception as error:
+            self._failed = error
+        finally:
+            self._pump = None
+            self._moved.set()
+
+    def _take(self) -> int:
+        """Make entries of what is pending; the number of text bytes taken."""
+        taken = self._text_bytes
+        text = "".join(self._text)
+        self._text.clear()
+        offset = self.length - len(text)
+        if self._tokens != self._tokens_shown:
+            self._sent.append(entries.encode(entries.Thinking(offset=offset, tokens=self._tokens)))
+            self._tokens_shown = self._tokens
+        if text:
+            self._sent.append(entries.encode(entries.Text(offset=offset, text=text)))
+        return taken
+
+    async def _append(self, first: int) -> None:
+        """Append the entries from seq `first` on, and whatever the log turns out to lack."""
+        while first < len(self._sent):
+            upto = len(self._sent)
+            predecessor = f"{self._attempt}-{first - 1}" if first else self._before
+            reply = await self._commit.call(
+                _APPEND,
+                [self._keys.log],
+                [predecessor, self._attempt, first, *self._sent[first:upto]],
+            )
+            first = upto if reply == 1 else self._missing_from(reply)
+
+    def _missing_from(self, last: bytes) -> int:
+        """The first seq of ours that a log ending with id `last` lacks."""
+        if not last:
+            raise LogGone("the log does not exist any more")
+        end = Cursor.parse(last)
+        if end.attempt > self._attempt:
+            raise Fenced(f"attempt {end.attempt} owns the job; this was attempt {self._attempt}")
+        if end.attempt < self._attempt:
+            self._before = str(end)
+            return 0
+        return end.seq + 1

@@ -1,0 +1,44 @@
+"""Lua scripts as package data: loaded once by name, called by hash, reloaded when forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+from redis.exceptions import NoScriptError
+
+
+class _SyncClient(Protocol):
+    def execute_command(self, *args: Any) -> Any: ...
+
+
+class Script:
+    """One atomic operation. `call` runs it on a sync client, `acall` on an async one."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+
+    def command(self, keys: list[str], args: list[Any]) -> list[Any]:
+        """The EVALSHA command, for a pipeline whose owner handles NOSCRIPT."""
+        return ["EVALSHA", self.sha, len(keys), *keys, *args]
+
+    def call(self, client: _SyncClient, keys: list[str], args: list[Any]) -> Any:
+        try:
+            return client.execute_command(*self.command(keys, args))
+        except NoScriptError:
+            return client.execute_command("EVAL", self.source, len(keys), *keys, *args)
+
+    async def acall(self, client: Any, keys: list[str], args: list[Any]) -> Any:
+        try:
+            return await client.execute_command(*self.command(keys, args))
+        except NoScriptError:
+            return await client.execute_command("EVAL", self.source, len(keys), *keys, *args)
+
+
+@cache
+def script(package: str, name: str) -> Script:
+    """The script `<name>.lua` shipped beside `package`."""
+    return Script(files(package).joinpath(f"{name}.lua").read_text())

@@ -1,0 +1,71 @@
+"""Connections to Redis or Valkey, all made the same way."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from settings.errors import LongstreamError
+
+#: Must exceed every blocking read (BLOCK_S), or a healthy wait would look like a dead peer.
+SOCKET_TIMEOUT_S = 15.0
+CONNECT_TIMEOUT_S = 5.0
+#: Longest time one blocking command may wait on the server.
+BLOCK_S = 10.0
+
+
+class StoreUnreachable(LongstreamError):
+    """Redis does not answer."""
+
+
+def _options(url: str) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        # One reply shape for all servers, and the one fakeredis speaks.
+        "protocol": 2,
+        "socket_timeout": SOCKET_TIMEOUT_S,
+        "health_check_interval": 0,
+    }
+    if urlsplit(url).scheme != "unix":
+        options |= {"socket_connect_timeout": CONNECT_TIMEOUT_S, "socket_keepalive": True}
+    return options
+
+
+def connect(url: str) -> redis.Redis:
+    """A client that reports the first fault; who calls it decides about trying again."""
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(url))
+
+
+def connect_async(url: str) -> redis.asyncio.Redis:
+    """As `connect`, for one event loop."""
+    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **_options(url))
+
+
+def shown(url: str) -> str:
+    """The URL without its credentials, for messages."""
+    parts = urlsplit(url)
+    if parts.scheme == "unix":
+        return f"unix://{parts.path}"
+    where = parts.hostname or "localhost"
+    return f"{parts.scheme}://{where}:{parts.port or 6379}{parts.path}"
+
+
+def require(client: redis.Redis, url: str) -> None:
+    """Raises StoreUnreachable, naming the server and the way out, unless it answers."""
+    try:
+        client.ping()
+    except redis.AuthenticationError as error:
+        raise StoreUnreachable(
+            f"Redis at {shown(url)} refuses the credentials: put them into the URL, "
+            "as redis://:PASSWORD@HOST:PORT"
+        ) from error
+    except (redis.RedisError, OSError) as error:
+        raise StoreUnreachable(
+            f"cannot reach Redis at {shown(url)}: start it or correct LONGSTREAM_REDIS_URL; "
+            "unset it to use the embedded server"
+        ) from error
