@@ -42,12 +42,11 @@ _log = structlog.get_logger()
 
 
 class _Call:
-    __slots__ = ("args", "done", "keys", "script")
+    __slots__ = ("command", "done", "script")
 
-    def __init__(self, script: Script, keys: list[str], args: list[Any]) -> None:
+    def __init__(self, command: list[Any], script: Script | None) -> None:
+        self.command = command
         self.script = script
-        self.keys = keys
-        self.args = args
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
@@ -61,7 +60,13 @@ class GroupCommit:
 
     async def call(self, script: Script, keys: list[str], args: list[Any]) -> Any:
         """The script's reply. Waits as long as Redis is away; other errors are raised."""
-        call = _Call(script, keys, args)
+        return await self._reply_to(_Call(script.command(keys, args), script))
+
+    async def command(self, *args: Any) -> Any:
+        """The reply of a plain command, on the same terms."""
+        return await self._reply_to(_Call(list(args), None))
+
+    async def _reply_to(self, call: _Call) -> Any:
         self._pending.append(call)
         if self._sender is None:
             self._sender = asyncio.create_task(self._send())
@@ -93,7 +98,7 @@ class GroupCommit:
         """Send one batch; return the calls that must be sent again."""
         pipeline = self._client.pipeline(transaction=False)
         for call in batch:
-            pipeline.execute_command(*call.script.command(call.keys, call.args))
+            pipeline.execute_command(*call.command)
         try:
             replies = await pipeline.execute(raise_on_error=False)
         except _PASSING as error:
@@ -102,7 +107,7 @@ class GroupCommit:
         again = [
             call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
         ]
-        await self._load({call.script for call in again})
+        await self._load({call.script for call in again if call.script is not None})
         return again
 
     def _settle(self, call: _Call, reply: Any) -> bool:

@@ -1,1 +1,1 @@
-"""Boot steps: each starts and stops one part of the worker with Celery."""
+"""What runs in a worker process beside Celery, and the signals that start and stop it."""

@@ -1,0 +1,140 @@
+"""The Celery app, configured from the settings when it is first used.
+
+Celery executes and does not queue: what reaches the broker has been granted a lease, and waits
+behind nothing. Hence early ack and no prefetch; delay, retry, cancel and deadline are ours, since
+each is missing or unsafe in some Celery pool.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from celery import Celery
+from kombu import Queue
+
+from settings import load
+from settings.errors import SettingsError
+from settings.model import Settings
+from worker.keys import direct_queue
+
+#: Threads beyond the streams: a worker full of streams still answers probes, and takes the next
+#: job while Celery finishes with the last one.
+SPARE_THREADS = 4
+#: What `task.delay()` from another language or by name lands in; the worker puts it in the line.
+SHARED_QUEUE = "longstream"
+
+
+class LongstreamApp(Celery):
+    """A Celery app that carries its settings as `longstream`."""
+
+    #: Completes the settings when no Redis is configured; set by who can start one.
+    complete: Callable[[Settings], Settings] | None = None
+    _longstream: Settings | None = None
+
+    @property
+    def longstream(self) -> Settings:
+        """The settings, loaded on first use. Raises SettingsError."""
+        if self._longstream is None:
+            self.use(load())
+        assert self._longstream is not None
+        return self._longstream
+
+    def use(self, settings: Settings) -> None:
+        """Run with these settings. Only before the first use of `conf`."""
+        if settings.redis_url is None and self.complete is not None:
+            settings = self.complete(settings)
+        if settings.redis_url is None:
+            raise SettingsError(
+                ["no Redis is configured: set LONGSTREAM_REDIS_URL, or use `longstream worker`"]
+            )
+        self._longstream = settings
+
+    def on_configure(self) -> None:
+        self._config_source = celery_config(self.longstream)
+
+
+def worker_name() -> str:
+    """A node name no other live process has: direct queues are named after it."""
+    return f"longstream-{os.getpid()}@{socket.gethostname()}"
+
+
+def consume_own_queue(app: Celery, worker: str) -> None:
+    """Make this worker consume its direct queue beside the shared one.
+
+    The queue has no exchange: the default one delivers by name and leaves no binding behind.
+    """
+    app.amqp.queues.select_add(Queue(direct_queue(worker), exchange="", durable=True))
+
+
+def celery_config(settings: Settings) -> dict[str, Any]:
+    """Celery's settings. The reasons for the less obvious ones stand beside them."""
+    broker = settings.broker_url or settings.redis_url or ""
+    return {
+        "broker_url": _celery_url(broker),
+        "broker_use_ssl": _verified(broker),
+        "result_backend": _celery_url(settings.result_url or settings.redis_url or ""),
+        "redis_backend_use_ssl": _verified(settings.result_url or settings.redis_url or ""),
+        "result_expires": settings.retention.record_s,
+        "worker_pool": "threads",
+        "worker_concurrency": settings.worker.concurrency + SPARE_THREADS,
+        "task_default_queue": SHARED_QUEUE,
+        "task_queues": [Queue(SHARED_QUEUE, exchange="", routing_key=SHARED_QUEUE)],
+        "accept_content": ["json"],
+        "task_serializer": "json",
+        "result_serializer": "json",
+        # Late ack starts a second copy of every running task at each broker hiccup, and on 5.7.0
+        # a broker restart ends the worker.
+        "task_acks_late": False,
+        "worker_disable_prefetch": True,
+        "worker_prefetch_multiplier": 1,
+        "worker_enable_prefetch_count_reduction": False,
+        "worker_enable_remote_control": False,
+        "worker_send_task_events": False,
+        "worker_hijack_root_logger": False,
+        "worker_redirect_stdouts": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_channel_error_retry": True,
+        "broker_pool_acquire_timeout": 10.0,
+        "task_publish_retry_policy": {
+            "max_retries": 3,
+            "interval_start": 0.1,
+            "interval_step": 0.2,
+            "interval_max": 0.5,
+        },
+        # Without socket timeouts a worker behind a silent network never consumes again.
+        "broker_transport_options": {
+            "socket_timeout": 5.0,
+            "socket_connect_timeout": 5.0,
+            "socket_keepalive": True,
+            "health_check_interval": 5,
+            "max_connections": settings.worker.concurrency + 20,
+            "visibility_timeout": 86_400,
+        },
+        "redis_socket_timeout": 15.0,
+        "redis_socket_connect_timeout": 5.0,
+        "redis_socket_keepalive": not broker.startswith("unix:"),
+        "redis_backend_health_check_interval": 5,
+    }
+
+
+def _celery_url(url: str) -> str:
+    return url.replace("unix://", "redis+socket://", 1) if url.startswith("unix:") else url
+
+
+def _verified(url: str) -> dict[str, Any] | None:
+    """kombu fills in CERT_NONE for a bare rediss:// URL; certificates are always checked here."""
+    if urlsplit(url).scheme != "rediss":
+        return None
+    return {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_check_hostname": True}
+
+
+app = LongstreamApp(
+    "longstream",
+    include=["worker.probe", "tasks.generate", "tasks.refactor"],
+)

@@ -1,0 +1,141 @@
+"""The engine: one asyncio loop per process, shared by all streams of it.
+
+Streams share one HTTP client and one Redis connection for what they write. Celery's pool threads
+hand a job in and wait; the loop runs in a thread of its own. A lease stays held from the hand-in
+until `settle`, which comes after Celery has stored the result: a worker that dies between seal
+and result leaves a lease behind, and the next one repeats the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from settings.model import Settings
+from worker.admission import line
+from worker.admission.line import Lease
+from worker.log.commit import GroupCommit
+from worker.runner import Attempt, Stop, Verdict, Work, Yielded
+from worker.store import connect_async
+from worker.upstream.client import Client
+
+#: How often the loop shows that it turns, in seconds.
+_TURN_S = 0.5
+_START_TIMEOUT_S = 30.0
+
+T = TypeVar("T")
+
+
+class Engine:
+    """All methods may be called from any thread."""
+
+    def __init__(self, settings: Settings, worker: str) -> None:
+        assert settings.redis_url is not None
+        self.settings = settings
+        self.worker = worker
+        self._redis_url = settings.redis_url
+        self._attempts: dict[str, Attempt] = {}
+        self._leases: dict[str, Lease] = {}
+        self._draining = False
+        self._turned_at = time.monotonic()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="longstream-engine", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        if not self._ready.wait(_START_TIMEOUT_S):
+            raise RuntimeError("the engine's loop did not start")
+
+    def run(self, work: Work) -> Verdict:
+        """Run one attempt to its end. Blocks the calling thread."""
+        return self._wait(self._run(work))
+
+    def settle(self, lease: Lease) -> None:
+        """Give the lease up for good. Blocks until the store has it."""
+        self._wait(self._settle(lease))
+
+    def stop(self, job_id: str, why: Stop) -> None:
+        """Tell one stream to stop; a job that does not run here is no error."""
+        self._loop.call_soon_threadsafe(self._stop, job_id, why)
+
+    def drain(self, within_s: float) -> None:
+        """Take nothing new; hand back what still runs `within_s` seconds from now.
+
+        Safe in a signal handler: it only leaves a note for the loop.
+        """
+        self._draining = True
+        self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_all_back)
+
+    def close(self) -> None:
+        """End the loop. Streams must have ended."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._closing.set)
+            self._thread.join()
+
+    def leases(self) -> list[Lease]:
+        """The leases to renew."""
+        return list(self._leases.values())
+
+    def idle_s(self) -> float:
+        """Seconds since the loop last turned. A loop that hangs must lose its leases."""
+        return time.monotonic() - self._turned_at
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        self._closing = asyncio.Event()
+        self._commit = GroupCommit(connect_async(self._redis_url))
+        async with Client(self.settings.clocks, self.settings.ca_bundle) as self._client:
+            turning = asyncio.create_task(self._turn())
+            self._ready.set()
+            await self._closing.wait()
+            turning.cancel()
+        await self._commit.close()
+
+    async def _turn(self) -> None:
+        while True:
+            self._turned_at = time.monotonic()
+            await asyncio.sleep(_TURN_S)
+
+    async def _run(self, work: Work) -> Verdict:
+        job_id = work.lease.job_id
+        if self._draining:
+            await self._commit.call(*line.settle(work.lease, self.worker, back=True))
+            return Yielded("the worker is shutting down")
+        if job_id in self._attempts:
+            return Yielded("this process runs the job already")
+        attempt = Attempt(self.settings, self.worker, self._commit, self._client, work)
+        self._attempts[job_id] = attempt
+        self._leases[job_id] = work.lease
+        verdict: Verdict | None = None
+        try:
+            verdict = await attempt.run()
+            return verdict
+        finally:
+            del self._attempts[job_id]
+            if verdict is None or isinstance(verdict, Yielded):
+                self._leases.pop(job_id, None)
+
+    async def _settle(self, lease: Lease) -> None:
+        self._leases.pop(lease.job_id, None)
+        await self._commit.call(*line.settle(lease, self.worker, back=False))
+
+    def _stop(self, job_id: str, why: Stop) -> None:
+        if (attempt := self._attempts.get(job_id)) is not None:
+            attempt.stop(why)
+
+    def _hand_all_back(self) -> None:
+        for attempt in list(self._attempts.values()):
+            attempt.stop(Stop.DRAIN)

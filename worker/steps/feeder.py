@@ -1,0 +1,165 @@
+"""The feeder: asks the line for work for this worker's free slots, and nothing else.
+
+What it is granted it publishes to the worker's own queue, so no worker hoards what another could
+start. With nothing to do it sleeps on the server, exactly as long as the last answer said, until
+a submit, a settle or a cancel wakes it; with no slot free it only listens for its own inbox, and
+takes no wake-up from a worker that has one.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import redis
+import structlog
+
+from settings.model import Settings
+from worker.admission import line
+from worker.admission.line import Granted, Lease
+from worker.keys import direct_queue, inbox_key, pool_keys
+from worker.steps.keeper import ALIVE_BEATS
+from worker.store import BLOCK_S, connect
+
+#: Pause after Redis or the broker did not answer, in seconds.
+_PAUSE_S = 1.0
+
+_log = structlog.get_logger()
+
+
+class Feeder:
+    """Feeds until `close`.
+
+    `publish` sends a granted job to this worker; when it raises, the lease lapses after the
+    hand-off time and the job is granted again.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        worker: str,
+        *,
+        publish: Callable[[redis.Redis, Lease], None],
+        cancel: Callable[[str], None],
+        discard: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._worker = worker
+        self._publish = publish
+        self._cancel = cancel
+        self._discard = discard
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="longstream-feeder", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def quiet(self) -> None:
+        """Ask for nothing any more. Safe in a signal handler."""
+        self._closing.set()
+
+    def close(self) -> None:
+        """`quiet`, and wait until it is."""
+        self.quiet()
+        if not self._thread.is_alive():
+            return
+        assert self._settings.redis_url is not None
+        try:
+            with connect(self._settings.redis_url) as client:
+                client.lpush(self._inboxes()[0], "quiet")
+        except (redis.RedisError, OSError):
+            _log.debug("feeder.not_woken")
+        self._thread.join(BLOCK_S + _PAUSE_S)
+
+    def _main(self) -> None:
+        assert self._settings.redis_url is not None
+        with connect(self._settings.redis_url) as client:
+            while not self._closing.is_set():
+                try:
+                    self._feed(client)
+                except (redis.RedisError, OSError) as error:
+                    _log.warning("feeder.store_unreachable", error=type(error).__name__)
+                    self._closing.wait(_PAUSE_S)
+            client.delete(*self._inboxes())
+
+    def _feed(self, client: redis.Redis) -> None:
+        free, sleep_s = self._ask(client)
+        if self._closing.is_set():
+            return
+        names = self._inboxes()
+        if free:
+            names += [pool_keys(pool).nudge for pool in self._settings.pools]
+        woken: Any = client.blpop(names, timeout=max(0.001, min(sleep_s, BLOCK_S)))
+        while woken is not None:
+            self._heard(woken[1].decode())
+            woken = self._next(client)
+
+    def _ask(self, client: redis.Redis) -> tuple[int, float]:
+        """Ask each pool; the slots left free, and how long nothing will change by itself."""
+        slots = self._settings.worker.concurrency
+        loads = self._loads(client)
+        sleep_s = math.inf
+        for name in self._settings.pools:
+            elsewhere = sum(loads.values()) - loads[name]
+            answer = self._granted(client, name, slots, elsewhere)
+            loads[name] += len(answer.leases)
+            if answer.sleep_ms is not None:
+                sleep_s = min(sleep_s, answer.sleep_ms / 1000)
+        return slots - sum(loads.values()), sleep_s
+
+    def _granted(self, client: redis.Redis, pool: str, slots: int, elsewhere: int) -> Granted:
+        worker = self._settings.worker
+        call = line.grant(
+            self._settings.pools[pool],
+            self._settings.accounts,
+            self._worker,
+            slots=slots,
+            elsewhere=elsewhere,
+            handoff_ms=int(worker.handoff_s * 1000),
+            alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
+        )
+        answer = line.granted(pool, line.run(client, call))
+        for job_id, lost in answer.reclaimed:
+            _log.warning("lease.reclaimed", job=job_id, worker=lost)
+        self._forget({lost for _, lost in answer.reclaimed}, client, pool)
+        for lease in answer.leases:
+            self._hand_over(client, lease)
+        return answer
+
+    def _hand_over(self, client: redis.Redis, lease: Lease) -> None:
+        try:
+            self._publish(client, lease)
+        except Exception as error:
+            _log.warning("job.not_published", job=lease.job_id, error=type(error).__name__)
+            line.run(client, line.settle(lease, self._worker, back=True))
+
+    def _forget(self, lost: set[str], client: redis.Redis, pool: str) -> None:
+        """Remove what a dead worker leaves behind: its queue, and its inbox."""
+        for worker in lost - {self._worker}:
+            if client.zscore(pool_keys(pool).workers, worker) is None:
+                client.delete(inbox_key(pool, worker))
+                self._discard(direct_queue(worker))
+
+    def _loads(self, client: redis.Redis) -> dict[str, int]:
+        pools = list(self._settings.pools)
+        pipeline = client.pipeline(transaction=False)
+        for pool in pools:
+            pipeline.hget(pool_keys(pool).load, self._worker)
+        return {pool: int(load or 0) for pool, load in zip(pools, pipeline.execute(), strict=True)}
+
+    def _inboxes(self) -> list[str]:
+        return [inbox_key(pool, self._worker) for pool in self._settings.pools]
+
+    def _next(self, client: redis.Redis) -> tuple[str, bytes] | None:
+        for name in self._inboxes():
+            if (message := client.lpop(name)) is not None:
+                assert isinstance(message, bytes)
+                return name, message
+        return None
+
+    def _heard(self, message: str) -> None:
+        what, _, job_id = message.partition(" ")
+        if what == "cancel":
+            self._cancel(job_id)

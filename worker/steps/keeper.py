@@ -1,0 +1,74 @@
+"""The lease keeper: one heartbeat per process for all its streams.
+
+It has its own thread and its own connection, so neither a busy loop nor a full pool delays it,
+and it runs until the very end of a shutdown, since streams outlive the consumer. It renews only
+while the loop turns: a process that hangs must lose its jobs to one that does not.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import redis
+import structlog
+
+from worker.admission import line
+from worker.engine import Engine
+from worker.runner import Stop
+from worker.store import connect
+
+#: A worker counts as alive this many heartbeats after the last one.
+ALIVE_BEATS = 3
+
+_log = structlog.get_logger()
+
+
+class Keeper:
+    """Renews until `close`. Learns of lost leases and of cancels on the way."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._settings = engine.settings
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="longstream-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _main(self) -> None:
+        assert self._settings.redis_url is not None
+        with connect(self._settings.redis_url) as client:
+            while not self._closing.is_set():
+                try:
+                    self._beat(client)
+                except (redis.RedisError, OSError) as error:
+                    # Leases that lapse meanwhile are reported lost by the next beat.
+                    _log.warning("lease.not_renewed", error=type(error).__name__)
+                self._closing.wait(self._settings.worker.renew_s)
+
+    def _beat(self, client: redis.Redis) -> None:
+        worker = self._settings.worker
+        turning = self._engine.idle_s() < worker.lease_s / 2
+        if not turning:
+            _log.error("engine.stuck", idle_s=round(self._engine.idle_s(), 1))
+        held = self._engine.leases() if turning else []
+        for pool in self._settings.pools:
+            leases = [lease for lease in held if lease.pool == pool]
+            call = line.renew(
+                pool,
+                self._engine.worker,
+                leases,
+                slots=worker.concurrency,
+                lease_ms=int(worker.lease_s * 1000),
+                alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
+            )
+            beat = line.beat(leases, line.run(client, call))
+            for lease in beat.lost:
+                self._engine.stop(lease.job_id, Stop.LOST)
+            for lease in beat.cancelled:
+                self._engine.stop(lease.job_id, Stop.CANCEL)

@@ -1,0 +1,125 @@
+"""The life of a worker process, tied to Celery's signals.
+
+Boot steps would be the natural place, but Celery stops them before the pool has drained, and the
+lease keeper must outlive the last stream. So: the feeder starts when the worker is ready and
+falls silent with the first stop signal; engine and keeper start with the first stream, or with
+the feeder, and end when everything else has.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import structlog
+from celery import Celery, signals
+
+from settings.errors import SettingsError
+from settings.model import Settings
+from worker import logging as worker_logging
+from worker.engine import Engine
+from worker.runner import Stop
+from worker.steps.feeder import Feeder
+from worker.steps.keeper import Keeper
+from worker.steps.publish import discard, publish
+
+_REFUSED_POOLS = {
+    "gevent": "it allows one asyncio loop at a time and stops every heartbeat with one busy task",
+    "eventlet": "its time limits and shutdown do not work, and its authors advise to leave it",
+    "solo": "it runs one stream at a time",
+}
+
+_log = structlog.get_logger()
+
+
+class Parts:
+    """What runs in this process. One per process, also after a fork."""
+
+    def __init__(self, settings: Settings, worker: str) -> None:
+        self.pid = os.getpid()
+        self.engine = Engine(settings, worker)
+        self.keeper = Keeper(self.engine)
+        self.engine.start()
+        self.keeper.start()
+
+    def close(self) -> None:
+        self.keeper.close()
+        self.engine.close()
+
+
+_parts: Parts | None = None
+_feeder: Feeder | None = None
+_lock = threading.Lock()
+
+
+def engine(app: Celery, worker: str) -> Engine:
+    """The engine of this process, started on first use: under prefork, in the child."""
+    global _parts
+    with _lock:
+        if _parts is None or _parts.pid != os.getpid():
+            _parts = Parts(app.longstream, worker)
+        return _parts.engine
+
+
+def connect_signals() -> None:
+    """Tie everything to Celery's signals; repeating it changes nothing."""
+    signals.setup_logging.connect(_setup_logging)
+    signals.celeryd_init.connect(_check_pool)
+    signals.worker_ready.connect(_start)
+    signals.worker_shutting_down.connect(_quiet)
+    signals.worker_shutdown.connect(_end)
+
+
+def _setup_logging(loglevel: int | None = None, **_: Any) -> None:
+    worker_logging.configure(loglevel or 20)
+
+
+def _check_pool(options: dict[str, Any] | None = None, conf: Any = None, **_: Any) -> None:
+    pool = str((options or {}).get("pool") or conf.worker_pool)
+    name = pool.rsplit(".", 1)[-1].removesuffix("TaskPool").lower() or pool
+    for refused, reason in _REFUSED_POOLS.items():
+        if refused in name:
+            raise SettingsError([f"the Celery pool {refused} is refused: {reason}; use threads"])
+    if "prefork" in name:
+        _log.warning("worker.prefork", memory="about 75 times that of the threads pool")
+
+
+def _start(sender: Any = None, **_: Any) -> None:
+    global _feeder
+    app: Celery = sender.app
+    worker = str(sender.hostname)
+    settings: Settings = app.longstream
+    if "threads" in sender.pool_cls.__module__ or "thread" in sender.pool_cls.__module__:
+        engine(app, worker)
+    _feeder = Feeder(
+        settings,
+        worker,
+        publish=lambda client, lease: publish(app, client, worker, lease),
+        cancel=lambda job_id: _stop_stream(job_id),
+        discard=lambda queue: discard(app, queue),
+    )
+    _feeder.start()
+    _log.info("worker.ready", worker=worker, slots=settings.worker.concurrency)
+
+
+def _stop_stream(job_id: str) -> None:
+    if _parts is not None and _parts.pid == os.getpid():
+        _parts.engine.stop(job_id, Stop.CANCEL)
+
+
+def _quiet(sender: Any = None, how: str = "", **_: Any) -> None:
+    if _feeder is not None:
+        _feeder.quiet()
+    if _parts is not None:
+        _parts.engine.drain(_parts.engine.settings.worker.drain_s)
+    # No logging here: this runs in a signal handler.
+
+
+def _end(**_: Any) -> None:
+    global _parts, _feeder
+    if _feeder is not None:
+        _feeder.close()
+    if _parts is not None and _parts.pid == os.getpid():
+        _parts.close()
+    _parts = _feeder = None

@@ -1,0 +1,58 @@
+"""Publishing a granted job: the ordinary Celery message, to one worker's own queue.
+
+The arguments stay in the job record and are left out of the message, so no prompt passes through
+the broker; the headers say which lease the message belongs to.
+"""
+
+from __future__ import annotations
+
+import redis
+import structlog
+from celery import Celery
+
+from worker.admission import line
+from worker.admission.line import Lease
+from worker.keys import direct_queue, job_keys
+from worker.submission import Message
+
+LEASE_HEADER = "longstream_lease"
+POOL_HEADER = "longstream_pool"
+KEY_HEADER = "longstream_key"
+
+_log = structlog.get_logger()
+
+
+def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None:
+    """Publish the job's message, or settle a lease whose job has no record any more."""
+    stored = client.hget(job_keys(lease.job_id).record, "message")
+    if stored is None:
+        _log.warning("job.without_record", job=lease.job_id)
+        line.run(client, line.settle(lease, worker, back=False))
+        return
+    assert isinstance(stored, bytes)
+    message = Message.load(stored)
+    embedded = message.body[2]
+    headers = message.headers | {
+        LEASE_HEADER: lease.number,
+        POOL_HEADER: lease.pool,
+        KEY_HEADER: lease.key,
+        "argsrepr": "()",
+        "kwargsrepr": "{}",
+    }
+    with app.producer_pool.acquire(block=True) as producer:
+        producer.publish(
+            [[], {}, embedded],
+            exchange="",
+            routing_key=direct_queue(worker),
+            serializer="json",
+            headers=headers,
+            retry=True,
+            retry_policy=app.conf.task_publish_retry_policy,
+            **message.properties,
+        )
+
+
+def discard(app: Celery, queue: str) -> None:
+    """Delete the queue of a worker that is gone; its leases are in the line again."""
+    with app.connection_for_write() as connection:
+        connection.default_channel.queue_delete(queue)

@@ -1,0 +1,90 @@
+"""Submitting a job: its record, then its place in the line. Each step is safe to repeat.
+
+The order matters: a record without a place is a job that waits until someone submits it again;
+a place without a record would be granted to a worker that cannot know what to do.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from settings.errors import LongstreamError
+from worker.admission import line
+from worker.keys import JOBS, job_keys
+from worker.scripts import script
+
+_SUBMIT = script("worker.log", "submit")
+
+#: How many of the oldest index members one submit looks at; two a submit outrun their arrival.
+_PRUNED = 2
+
+
+class StoreFull(LongstreamError):
+    """Redis refuses writes; the job was not submitted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """The ordinary Celery message of a task, as its producer would have published it."""
+
+    body: Any
+    headers: dict[str, Any]
+    properties: dict[str, Any]
+
+    def dump(self) -> str:
+        return json.dumps([self.body, self.headers, self.properties])
+
+    @classmethod
+    def load(cls, stored: str | bytes) -> Message:
+        body, headers, properties = json.loads(stored)
+        return cls(body=body, headers=headers, properties=properties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    job_id: str
+    task: str
+    model: str
+    pool: str
+    label: str
+    message: Message
+    wait_ms: int = 0
+
+
+def submit(client: redis.Redis, job: Submission) -> None:
+    """Write the record, list the job, put it in the line. The same id again changes nothing."""
+    try:
+        _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
+        if client.hget(job_keys(job.job_id).record, "state") != b"waiting":
+            return
+        _list(client, job.job_id)
+        line.run(client, line.enqueue(job.pool, job.job_id, wait_ms=job.wait_ms))
+    except redis.OutOfMemoryError as error:
+        raise StoreFull(
+            f"Redis is full, job {job.job_id} was not submitted: "
+            "free memory or raise maxmemory, then submit again"
+        ) from error
+
+
+def _fields(job: Submission) -> list[Any]:
+    fields = {
+        "task": job.task,
+        "model": job.model,
+        "pool": job.pool,
+        "label": job.label,
+        "message": job.message.dump(),
+    }
+    return [part for pair in fields.items() for part in pair]
+
+
+def _list(client: redis.Redis, job_id: str) -> None:
+    seconds, micros = client.time()
+    client.zadd(JOBS, {job_id: seconds * 1000 + micros // 1000}, nx=True)
+    found: Any = client.zrange(JOBS, 0, _PRUNED - 1)
+    for oldest in found:
+        if not client.exists(job_keys(oldest.decode()).record):
+            client.zrem(JOBS, oldest)
