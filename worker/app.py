@@ -20,7 +20,7 @@ from kombu import Queue
 from settings import load
 from settings.errors import SettingsError
 from settings.model import Settings
-from worker.keys import direct_queue
+from worker.steps import lifecycle
 
 #: Threads beyond the streams: a worker full of streams still answers probes, and takes the next
 #: job while Celery finishes with the last one.
@@ -61,14 +61,6 @@ class LongstreamApp(Celery):
 def worker_name() -> str:
     """A node name no other live process has: direct queues are named after it."""
     return f"longstream-{os.getpid()}@{socket.gethostname()}"
-
-
-def consume_own_queue(app: Celery, worker: str) -> None:
-    """Make this worker consume its direct queue beside the shared one.
-
-    The queue has no exchange: the default one delivers by name and leaves no binding behind.
-    """
-    app.amqp.queues.select_add(Queue(direct_queue(worker), exchange="", durable=True))
 
 
 def celery_config(settings: Settings) -> dict[str, Any]:
@@ -138,3 +130,5 @@ app = LongstreamApp(
     "longstream",
     include=["worker.probe", "tasks.generate", "tasks.refactor"],
 )
+
+lifecycle.connect_signals()

@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import redis
 
 from settings.errors import LongstreamError
+from tasks.local.daemon import Daemon
 from worker.store import connect
 
 #: A unix socket's path may have 107 bytes on Linux and 103 on macOS.
 _LONGEST_SOCKET_PATH = 100
-#: Loading a large append-only file takes a while; 50 MB/s is slow.
-START_TIMEOUT_S = 30.0
 
 
 class ServerError(LongstreamError):
@@ -59,28 +56,23 @@ def socket_path(state: Path) -> Path:
     return directory / "valkey.sock"
 
 
-def launch(state: Path) -> subprocess.Popen[bytes]:
-    """Start the server in its own session: append-only, never evicting, unix socket only."""
+def launch(state: Path, daemon: Daemon) -> None:
+    """Start the server: append-only, never evicting, on a unix socket only."""
     data = state / "valkey"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (state / "valkey.log").open("ab") as log:
-        return subprocess.Popen(
-            [
-                find_server(),
-                *("--port", "0"),
-                *("--unixsocket", socket_path(state)),
-                *("--unixsocketperm", "700"),
-                *("--dir", data),
-                *("--appendonly", "yes"),
-                *("--appendfsync", "everysec"),
-                *("--save", ""),
-                *("--maxmemory-policy", "noeviction"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    daemon.launch(
+        [
+            find_server(),
+            *("--port", "0"),
+            *("--unixsocket", socket_path(state)),
+            *("--unixsocketperm", "700"),
+            *("--dir", data),
+            *("--appendonly", "yes"),
+            *("--appendfsync", "everysec"),
+            *("--save", ""),
+            *("--maxmemory-policy", "noeviction"),
+        ]
+    )
 
 
 def answers(url: str) -> bool:
@@ -90,14 +82,3 @@ def answers(url: str) -> bool:
             return bool(client.ping())
     except (redis.RedisError, OSError):
         return False
-
-
-def wait_until_up(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Raises ServerError with the log's place when the server dies or stays silent."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not answers(url):
-        if process.poll() is not None:
-            raise ServerError(f"the private Valkey exited with {process.returncode}: see {log}")
-        if time.monotonic() > deadline:
-            raise ServerError(f"the private Valkey is silent after {START_TIMEOUT_S} s: see {log}")
-        time.sleep(0.01)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import signal
 from pathlib import Path
 
 from tasks.local import server
+from tasks.local.daemon import Daemon
+from tests.harness.waiting import wait_until
 
 
 class Valkey:
@@ -14,16 +17,18 @@ class Valkey:
     def __init__(self, state: Path) -> None:
         self.state = state
         self.url = f"unix://{server.socket_path(state)}"
+        self.daemon = Daemon(state, "valkey")
         self.start()
 
     def start(self) -> None:
-        self.process: subprocess.Popen[bytes] = server.launch(self.state)
-        server.wait_until_up(self.url, self.process, self.state / "valkey.log")
+        server.launch(self.state, self.daemon)
+        wait_until("Valkey answers", lambda: server.answers(self.url))
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        pid = self.daemon.pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        assert self.daemon.gone(10)
 
     def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait()
+        assert self.daemon.stop(10)

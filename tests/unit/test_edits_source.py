@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tasks.edits.decoding import Undecodable
 from tasks.edits.source import SourceError, SourceFile, read_sources, source_file

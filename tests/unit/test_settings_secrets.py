@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from configuration import given as loaded
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import ValidationError
 
 from settings import Account, Key, Pool, Settings, SettingsError, load

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 import redis
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from kombu import Connection
 
 from settings.urls import for_celery, masked, redis_url

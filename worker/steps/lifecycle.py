@@ -14,11 +14,13 @@ from typing import Any
 
 import structlog
 from celery import Celery, signals
+from kombu import Queue
 
 from settings.errors import SettingsError
 from settings.model import Settings
 from worker import logging as worker_logging
 from worker.engine import Engine
+from worker.keys import direct_queue
 from worker.runner import Stop
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
@@ -66,6 +68,7 @@ def connect_signals() -> None:
     """Tie everything to Celery's signals; repeating it changes nothing."""
     signals.setup_logging.connect(_setup_logging)
     signals.celeryd_init.connect(_check_pool)
+    signals.worker_init.connect(_consume_own_queue)
     signals.worker_ready.connect(_start)
     signals.worker_shutting_down.connect(_quiet)
     signals.worker_shutdown.connect(_end)
@@ -85,12 +88,19 @@ def _check_pool(options: dict[str, Any] | None = None, conf: Any = None, **_: An
         _log.warning("worker.prefork", memory="about 75 times that of the threads pool")
 
 
+def _consume_own_queue(sender: Any = None, **_: Any) -> None:
+    """Beside the shared queue. It has no exchange: the default one delivers by name and leaves no
+    binding behind."""
+    name = direct_queue(str(sender.hostname))
+    sender.app.amqp.queues.select_add(Queue(name, exchange="", routing_key=name))
+
+
 def _start(sender: Any = None, **_: Any) -> None:
     global _feeder
     app: Celery = sender.app
     worker = str(sender.hostname)
     settings: Settings = app.longstream
-    if "threads" in sender.pool_cls.__module__ or "thread" in sender.pool_cls.__module__:
+    if "thread" in sender.pool_cls.__module__:
         engine(app, worker)
     _feeder = Feeder(
         settings,

@@ -1,0 +1,133 @@
+"""The Python API: submit jobs, follow them, read what became of them, cancel them.
+
+    from tasks import jobs
+
+    job = jobs.submit("tasks.generate", "Why is the sky blue?")
+    for item in jobs.tail(job):
+        if isinstance(item, jobs.Text):
+            print(item.text, end="")
+
+With no Redis configured, all of this starts or joins the embedded stack.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+
+from tasks.application import app
+from worker.cancel import Cancelled, cancel as _cancel
+from worker.errors import UnknownJob
+from worker.keys import JOBS, job_keys
+from worker.log import reader
+from worker.log.cursor import START, Cursor
+from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
+from worker.records import Record, State, parse_record
+from worker.store import connect, connect_async
+
+__all__ = [
+    "Attempt", "Cancelled", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
+    "Thinking", "atail", "cancel", "find", "recent", "result", "status", "submit", "tail",
+]  # fmt: skip
+
+#: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
+_ID_BYTES = 6
+
+
+def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> str:
+    """Submit a job and return its id. The same `job_id` again is the same job.
+
+    Raises LongstreamError when the request can not be built, stored or served.
+    """
+    streaming = app.tasks[task]
+    return str(
+        streaming.apply_async(args, kwargs, task_id=job_id or secrets.token_hex(_ID_BYTES)).id
+    )
+
+
+def tail(job_id: str, start: Cursor | str = START, *, raw: bool = False) -> Iterator[Followed]:
+    """Everything behind a cursor, then what comes, until the job's end.
+
+    Raises UnknownJob, LogExpired or CursorError. Stopping to read never stops the job.
+    """
+    with _store() as client:
+        yield from reader.tail(client, job_id, _cursor(start), raw=raw)
+
+
+async def atail(
+    job_id: str, start: Cursor | str = START, *, raw: bool = False
+) -> AsyncIterator[Followed]:
+    """As `tail`, on an event loop."""
+    assert app.longstream.redis_url is not None
+    client = connect_async(app.longstream.redis_url)
+    try:
+        async for item in reader.atail(client, job_id, _cursor(start), raw=raw):
+            yield item
+    finally:
+        await client.aclose()
+
+
+def status(job_id: str) -> Record:
+    """The job's record. Raises UnknownJob."""
+    with _store() as client:
+        return _record(client, job_id)
+
+
+def result(job_id: str) -> Any:
+    """The result of a job that completed; None when it has not. Raises UnknownJob."""
+    return status(job_id).result
+
+
+def cancel(job_id: str) -> Cancelled:
+    """Cancel a job, waiting or running. Raises UnknownJob."""
+    with _store() as client:
+        return _cancel(app, client, app.longstream, job_id)
+
+
+def recent(count: int = 20) -> list[Record]:
+    """The latest jobs, newest first."""
+    with _store() as client:
+        found: Any = client.zrevrange(JOBS, 0, count - 1)
+        pipeline = client.pipeline(transaction=False)
+        for job_id in found:
+            pipeline.hgetall(job_keys(job_id.decode()).record)
+        raws = pipeline.execute()
+    records = (parse_record(i.decode(), raw) for i, raw in zip(found, raws, strict=True))
+    return [record for record in records if record is not None]
+
+
+def find(prefix: str) -> str:
+    """The one job whose id starts like this. Raises UnknownJob when none or several do."""
+    with _store() as client:
+        if client.exists(job_keys(prefix).record):
+            return prefix
+        found: Any = client.zrevrange(JOBS, 0, -1)
+    ids = [name.decode() for name in found if name.startswith(prefix.encode())]
+    if len(ids) == 1:
+        return str(ids[0])
+    if not ids:
+        raise UnknownJob(f"no job {prefix}: `longstream jobs` lists those that are known")
+    raise UnknownJob(f"{prefix} is the start of {len(ids)} job ids: {', '.join(ids[:5])}")
+
+
+def _record(client: redis.Redis, job_id: str) -> Record:
+    raw: Any = client.hgetall(job_keys(job_id).record)
+    record = parse_record(job_id, raw)
+    if record is None:
+        raise UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
+    return record
+
+
+def _cursor(start: Cursor | str) -> Cursor:
+    return Cursor.parse(start) if isinstance(start, str) else start
+
+
+@contextmanager
+def _store() -> Iterator[redis.Redis]:
+    assert app.longstream.redis_url is not None
+    with connect(app.longstream.redis_url) as client:
+        yield client

@@ -1,0 +1,92 @@
+"""Cancelling a job, wherever it is. The request is durable; asking twice is fine.
+
+A waiting job is sealed here, since no worker ever will; a running one is sealed by its worker,
+which hears of it at once through its inbox and, should that be lost, with its next heartbeat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import Any
+
+import redis
+from celery import Celery
+from celery.app.task import Context
+
+from settings.model import Settings
+from worker.admission import line
+from worker.errors import UnknownJob
+from worker.keys import job_keys
+from worker.log import entries, reader
+from worker.log.cursor import START
+from worker.log.view import Text
+from worker.outcomes import Outcome
+from worker.scripts import script
+from worker.submission import Message
+
+_CANCEL = script("worker.log", "cancel")
+_CLAIM = script("worker.log", "claim")
+_SEAL = script("worker.log", "seal")
+
+
+class Cancelled(StrEnum):
+    """What became of the request."""
+
+    #: The job is sealed as cancelled.
+    DONE = "cancelled"
+    #: Its worker was told.
+    STOPPING = "stopping"
+    #: It had ended before.
+    ENDED = "ended"
+
+
+def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str) -> Cancelled:
+    """Raises UnknownJob."""
+    keys = job_keys(job_id)
+    state = _CANCEL.call(client, [keys.record], [])
+    if state == b"unknown":
+        raise UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
+    if state == b"ended":
+        return Cancelled.ENDED
+    pool: Any = client.hget(keys.record, "pool")
+    where = line.run(client, line.withdraw(pool.decode(), job_id))
+    if where == b"held" or not _seal_waiting(client, settings, job_id):
+        return Cancelled.STOPPING
+    _tell_celery(celery, client, job_id)
+    return Cancelled.DONE
+
+
+def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
+    """Raise the fence and seal what text there is. False when a worker was faster."""
+    keys, kept = job_keys(job_id), settings.retention
+    last: Any = client.xrevrange(keys.log, count=1)
+    base, text = (last[0][0].decode(), _text(client, job_id)) if last else (str(START), "")
+    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close", base, len(text)])
+    if reply[0] != b"claimed":
+        return False
+    attempt = reply[1]
+    end = entries.End(
+        offset=len(text),
+        outcome=Outcome.CANCELLED,
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+        attempts=attempt,
+        reason="cancelled while it waited",
+    )
+    fields = ["outcome", Outcome.CANCELLED, "reason", end.reason, "length", len(text)]
+    until = [kept.log_s, max(kept.log_s, kept.record_s)]
+    args = [f"{attempt}-0", attempt, 1, entries.encode(end), *until, *fields]
+    return bool(_SEAL.call(client, [keys.log, keys.record], args) == 1)
+
+
+def _text(client: redis.Redis, job_id: str) -> str:
+    items = reader.tail(client, job_id, wait=False)
+    return "".join(item.text for item in items if isinstance(item, Text))
+
+
+def _tell_celery(celery: Celery, client: redis.Redis, job_id: str) -> None:
+    """Whoever waits for the task's result, alone or in a chord, gets REVOKED."""
+    stored: Any = client.hget(job_keys(job_id).record, "message")
+    message = Message.load(stored)
+    request = Context(message.headers, **message.body[2], args=[], kwargs={})
+    celery.backend.mark_as_revoked(job_id, "cancelled", request=request, store_result=True)
