@@ -1,17 +1,10 @@
-"""The Celery app as tasks use it: without a Redis configured, it joins the embedded stack."""
+"""The Celery app as tasks use it: it runs with the settings of this process."""
 
 from __future__ import annotations
 
-from settings.model import Settings
+from tasks.current import use
 from worker.app import app
 
 __all__ = ["app"]
 
-
-def _embedded(settings: Settings) -> Settings:
-    from tasks.local.stack import Stack
-
-    return Stack.default().ensure(settings)
-
-
-app.complete = _embedded
+app.complete = use

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from worker.upstream.request import Message, Request, check_extra_body
-
-from settings.errors import LongstreamError
 from tasks.application import app
+from tasks.kinds import GENERATE, generation_request
 from worker.task import StreamingTask
+from worker.upstream.request import Request
 
 
-@app.task(base=StreamingTask, name="tasks.generate")
+@app.task(base=StreamingTask, name=GENERATE.task)
 def generate(
     prompt: str,
     *,
@@ -25,15 +24,13 @@ def generate(
     """Answer a prompt. `generate.delay(...).get()` returns the text.
 
     `model` empty: the settings' default. `extra_body` is merged into the request's top level.
+    Raises LongstreamError for an empty prompt.
     """
-    if not prompt.strip():
-        raise LongstreamError("the prompt is empty: say what to answer")
-    asked = Message("user", prompt)
-    check_extra_body(extra_body or {})
-    return Request(
+    return generation_request(
+        prompt,
+        system=system,
         model=model,
-        messages=(Message("system", system), asked) if system else (asked,),
         effort=effort,
         max_output_tokens=max_output_tokens,
-        extra_body=extra_body or {},
+        extra_body=extra_body,
     )

@@ -15,12 +15,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 
-from tasks.application import app
-from worker.cancel import Cancelled, cancel as _cancel
+from tasks.current import current
+from tasks.kinds import KINDS
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
@@ -28,9 +28,13 @@ from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect, connect_async
+from worker.submission import Submission, plain_message, submit as submit_job
+
+if TYPE_CHECKING:
+    from worker.cancel import Cancelled
 
 __all__ = [
-    "Attempt", "Cancelled", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
+    "Attempt", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
     "Thinking", "atail", "cancel", "find", "recent", "result", "status", "submit", "tail",
 ]  # fmt: skip
 
@@ -43,10 +47,25 @@ def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> s
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
-    streaming = app.tasks[task]
-    return str(
-        streaming.apply_async(args, kwargs, task_id=job_id or secrets.token_hex(_ID_BYTES)).id
+    job_id = job_id or secrets.token_hex(_ID_BYTES)
+    kind = KINDS.get(task)
+    if kind is None:
+        from tasks.application import app
+
+        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id).id)
+    settings = current()
+    model = kind.build(*args, **kwargs).model or settings.model
+    job = Submission(
+        job_id=job_id,
+        task=task,
+        model=model,
+        pool=settings.pool_for(model).name,
+        label=kind.label(*args, **kwargs),
+        message=plain_message(task, job_id, list(args), kwargs),
     )
+    with _store() as client:
+        submit_job(client, job)
+    return job_id
 
 
 def tail(job_id: str, start: Cursor | str = START, *, raw: bool = False) -> Iterator[Followed]:
@@ -62,8 +81,7 @@ async def atail(
     job_id: str, start: Cursor | str = START, *, raw: bool = False
 ) -> AsyncIterator[Followed]:
     """As `tail`, on an event loop."""
-    assert app.longstream.redis_url is not None
-    client = connect_async(app.longstream.redis_url)
+    client = connect_async(_url())
     try:
         async for item in reader.atail(client, job_id, _cursor(start), raw=raw):
             yield item
@@ -84,8 +102,11 @@ def result(job_id: str) -> Any:
 
 def cancel(job_id: str) -> Cancelled:
     """Cancel a job, waiting or running. Raises UnknownJob."""
+    from tasks.application import app
+    from worker.cancel import cancel as cancel_job
+
     with _store() as client:
-        return _cancel(app, client, app.longstream, job_id)
+        return cancel_job(app, client, current(), job_id)
 
 
 def recent(count: int = 20) -> list[Record]:
@@ -126,8 +147,13 @@ def _cursor(start: Cursor | str) -> Cursor:
     return Cursor.parse(start) if isinstance(start, str) else start
 
 
+def _url() -> str:
+    url = current().redis_url
+    assert url is not None
+    return url
+
+
 @contextmanager
 def _store() -> Iterator[redis.Redis]:
-    assert app.longstream.redis_url is not None
-    with connect(app.longstream.redis_url) as client:
+    with connect(_url()) as client:
         yield client

@@ -44,6 +44,34 @@ class Message:
         return cls(body=body, headers=headers, properties=properties)
 
 
+def plain_message(task: str, job_id: str, args: list[Any], kwargs: dict[str, Any]) -> Message:
+    """The message Celery would make of `task.delay(*args, **kwargs)`, in protocol version 2."""
+    headers: dict[str, Any] = {
+        "lang": "py",
+        "task": task,
+        "id": job_id,
+        "shadow": None,
+        "eta": None,
+        "expires": None,
+        "group": None,
+        "group_index": None,
+        "retries": 0,
+        "timelimit": [None, None],
+        "root_id": job_id,
+        "parent_id": None,
+        "argsrepr": "()",
+        "kwargsrepr": "{}",
+        "ignore_result": False,
+        "replaced_task_nesting": 0,
+        "stamped_headers": None,
+        "stamps": {},
+    }
+    embedded = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+    return Message(
+        body=[args, kwargs, embedded], headers=headers, properties={"correlation_id": job_id}
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     job_id: str

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from settings.errors import LongstreamError
 from tasks.edits.blocks import block, boundary_for, end_marker, file_marker
 from tasks.edits.source import SourceFile
+from worker.upstream.request import Message
 
 
 class PromptError(LongstreamError):
     """The request says too little to be sent."""
-
-
-class Message(msgspec.Struct, frozen=True):
-    """One message of a request."""
-
-    role: str
-    content: str
 
 
 def messages_for(files: Sequence[SourceFile], instruction: str) -> tuple[Message, ...]:

@@ -1,0 +1,27 @@
+"""The settings this process uses: loaded once, completed by the embedded stack when needed."""
+
+from __future__ import annotations
+
+from settings import load
+from settings.model import Settings
+
+_current: Settings | None = None
+
+
+def current() -> Settings:
+    """Raises SettingsError, or StackError when the embedded stack can not be started."""
+    if _current is None:
+        use(load())
+    assert _current is not None
+    return _current
+
+
+def use(settings: Settings) -> Settings:
+    """Use these settings from now on. Without a Redis in them, start or join the embedded stack."""
+    global _current
+    if settings.redis_url is None:
+        from tasks.local.stack import Stack
+
+        settings = Stack.default().ensure(settings)
+    _current = settings
+    return settings

@@ -1,0 +1,105 @@
+"""The kinds of jobs there are: how each builds its request, and what it is called in listings.
+
+Pure, and without Celery: a client that submits a job should not pay for loading a task queue.
+The Celery tasks of the same names are built on these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from settings.errors import LongstreamError
+from tasks.edits.answer import parse_answer
+from tasks.edits.blocks import boundary_for
+from tasks.edits.prompt import messages_for
+from tasks.edits.source import SourceFile, source_file
+from worker.upstream.request import Message, Request, check_extra_body
+
+#: A file as it travels in a job's arguments: a SourceFile's fields, or just path and text.
+FileArgument = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`task` is the Celery task's name; `label` never holds a prompt."""
+
+    task: str
+    build: Callable[..., Request]
+    label: Callable[..., str]
+
+
+def generation_request(
+    prompt: str,
+    *,
+    system: str | None = None,
+    model: str = "",
+    effort: str | None = None,
+    max_output_tokens: int | None = None,
+    extra_body: Mapping[str, Any] | None = None,
+) -> Request:
+    """Raises LongstreamError for an empty prompt or a reserved field in `extra_body`."""
+    if not prompt.strip():
+        raise LongstreamError("the prompt is empty: say what to answer")
+    check_extra_body(extra_body or {})
+    asked = Message("user", prompt)
+    return Request(
+        model=model,
+        messages=(Message("system", system), asked) if system else (asked,),
+        effort=effort,
+        max_output_tokens=max_output_tokens,
+        extra_body=extra_body or {},
+    )
+
+
+def refactor_request(
+    files: Sequence[FileArgument],
+    instruction: str,
+    *,
+    model: str = "",
+    effort: str | None = None,
+    max_output_tokens: int | None = None,
+) -> Request:
+    """Raises LongstreamError for an empty instruction or no files."""
+    return Request(
+        model=model,
+        messages=messages_for(sources_of(files), instruction),
+        effort=effort,
+        max_output_tokens=max_output_tokens,
+    )
+
+
+def refactor_answer(text: str, files: Sequence[FileArgument], instruction: str) -> dict[str, Any]:
+    """The changed files of an answer. Raises AnswerError when it breaks the form."""
+    sources = sources_of(files)
+    answer = parse_answer(text, sources, boundary_for(sources, instruction))
+    return {"files": answer.files, "notes": answer.notes}
+
+
+def sources_of(files: Sequence[FileArgument]) -> list[SourceFile]:
+    """The files of a job's arguments. Raises LongstreamError when one is not a file."""
+    return [_source(file) for file in files]
+
+
+def _source(file: FileArgument) -> SourceFile:
+    if "sha256" not in file and {"path", "text"} <= file.keys():
+        return source_file(str(file["path"]), str(file["text"]).encode())
+    try:
+        return msgspec.convert(dict(file), SourceFile)
+    except msgspec.ValidationError as error:
+        raise LongstreamError(
+            f"not a file: {error}; give path and text, or what tasks.edits.source reads"
+        ) from error
+
+
+def _refactor_label(files: Sequence[FileArgument], *_: Any, **__: Any) -> str:
+    first = str(files[0]["path"])
+    return f"refactor {first}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+
+
+GENERATE = Kind("tasks.generate", generation_request, lambda *_, **__: "generate")
+REFACTOR = Kind("tasks.refactor", refactor_request, _refactor_label)
+KINDS = {kind.task: kind for kind in (GENERATE, REFACTOR)}
