@@ -1,0 +1,85 @@
+"""Starts the simulator, says where it listens in one JSON line, and runs until it is told to stop.
+
+python -m tasks.local.simulator --speed 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tasks.local.simulator.server import Simulator
+
+LOOPBACK = "127.0.0.1"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT; 1 when the port cannot be had."""
+    options = _parser().parse_args(arguments)
+    try:
+        asyncio.run(_run(options.host, options.port, options.speed, options.announce_file))
+    except OSError as error:
+        sys.stderr.write(f"simulator: cannot listen on {options.host}:{options.port}: {error}\n")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tasks.local.simulator",
+        description="A simulated provider. Every answer is made up from a seed.",
+    )
+    parser.add_argument("--host", default=LOOPBACK, help="any other than loopback is on you")
+    parser.add_argument("--port", type=int, default=0, help="0: a free one")
+    parser.add_argument(
+        "--speed",
+        type=_speed,
+        default=1.0,
+        metavar="FACTOR",
+        help="divides every silence; 0 or 'max' leaves none",
+    )
+    parser.add_argument(
+        "--announce-file", type=Path, metavar="PATH", help="write the announcement here too"
+    )
+    return parser
+
+
+def _speed(text: str) -> float:
+    speed = 0.0 if text == "max" else float(text)
+    if not 0.0 <= speed < float("inf"):
+        raise argparse.ArgumentTypeError("a speed is 0, 'max' or a positive number")
+    return speed
+
+
+async def _run(host: str, port: int, speed: float, announce_file: Path | None) -> None:
+    simulator = Simulator(speed=speed)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    _announce(host, await simulator.open(host, port), announce_file)
+    await stopping.wait()
+    await simulator.close()
+
+
+def _announce(host: str, port: int, announce_file: Path | None) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    place = {"url": f"http://{shown}:{port}/v1", "pid": os.getpid()}
+    line = msgspec.json.encode(place) + b"\n"
+    if announce_file is not None:
+        partial = announce_file.with_name(f"{announce_file.name}.{os.getpid()}.part")
+        partial.write_bytes(line)
+        partial.replace(announce_file)
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""One HTTP/1.1 connection over raw streams: requests in, bytes out, nothing in between.
+
+Reads what ordinary clients send (a length or chunks, `Expect`, keep-alive); it is no general
+server. Writing leaves every byte to the caller, including the wrong ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+import msgspec
+
+from tasks.local.simulator.steps import Framing, Head, Headers
+
+HEAD_BYTES = 65_536
+BODY_BYTES = 64 * 2**20
+#: Between two requests of a kept connection.
+IDLE_S = 120.0
+#: What may wait unsent before a stream waits for its reader.
+PENDING_BYTES = 262_144
+
+Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class BadRequest(Exception):
+    """Bytes that are no request; the connection ends after the answer."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request; header names are in lower case."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes
+    version: str
+
+    @property
+    def secret(self) -> str | None:
+        """The bearer credential, or None."""
+        scheme, _, secret = self.headers.get("authorization", "").partition(" ")
+        return secret.strip() or None if scheme.lower() == "bearer" else None
+
+    @property
+    def keeps_alive(self) -> bool:
+        return self.version == "HTTP/1.1" and self.headers.get("connection", "").lower() != "close"
+
+
+class WatchedProtocol(asyncio.StreamReaderProtocol):
+    """The protocol of asyncio's streams; `left` is set when the client closes or resets."""
+
+    def __init__(self, accept: Accept) -> None:
+        self.left = asyncio.Event()
+        super().__init__(asyncio.StreamReader(limit=HEAD_BYTES), accept)
+
+    def eof_received(self) -> bool | None:
+        self.left.set()
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.left.set()
+        super().connection_lost(exc)
+
+
+class Connection:
+    """The two halves of a connection, and what the current answer's framing promised."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._framing = Framing.NONE
+        self.reusable = True
+        writer.transport.set_write_buffer_limits(high=PENDING_BYTES)
+
+    async def request(self) -> Request | None:
+        """The next request, or None when the client is done."""
+        try:
+            async with asyncio.timeout(IDLE_S):
+                head = await self._reader.readuntil(b"\r\n\r\n")
+                return await self._request(head.decode("latin-1"))
+        except asyncio.LimitOverrunError:
+            raise BadRequest("the request head is too large") from None
+        except (asyncio.IncompleteReadError, TimeoutError, ConnectionError):
+            return None
+
+    async def gone(self) -> None:
+        """Return when the client has left. Takes no bytes: they may be its next request."""
+        protocol = self._writer.transport.get_protocol()
+        assert isinstance(protocol, WatchedProtocol)
+        await protocol.left.wait()
+
+    async def begin(self, head: Head, request_id: str) -> None:
+        """Write the head; the framing holds until `finish`."""
+        self._framing = head.framing
+        if head.framing is Framing.CLOSE:
+            self.reusable = False
+        lines = [f"HTTP/1.1 {head.status} {_reason(head.status)}"]
+        lines += [f"{name}: {value}" for name, value in self._headers(head, request_id)]
+        await self.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")
+
+    async def send(self, data: bytes) -> None:
+        """Write a piece of the body: under chunked framing, one chunk."""
+        if self._framing is Framing.CHUNKED:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        await self.write(data)
+
+    async def write(self, data: bytes) -> None:
+        """Write exactly these bytes, in one piece where the kernel allows."""
+        if self._writer.transport.is_closing():
+            raise ConnectionResetError
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def finish(self) -> None:
+        """End the body as its framing wants it."""
+        if self._framing is Framing.CHUNKED:
+            await self.write(b"0\r\n\r\n")
+
+    async def flush(self) -> None:
+        """Wait until the kernel has everything."""
+        self._writer.transport.set_write_buffer_limits(high=0)
+        await self._writer.drain()
+        self._writer.transport.set_write_buffer_limits(high=PENDING_BYTES)
+
+    async def close(self) -> None:
+        """FIN, after what was written."""
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except ConnectionError:
+            return
+
+    def reset(self) -> None:
+        """RST."""
+        raw: socket.socket = self._writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    async def _request(self, head: str) -> Request:
+        first, *lines = head[:-4].split("\r\n")
+        try:
+            method, target, version = first.split(" ")
+        except ValueError:
+            raise BadRequest("the request line is malformed") from None
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        path, _, query = target.partition("?")
+        return Request(
+            method=method,
+            path=path,
+            query=query,
+            headers=headers,
+            body=await self._body(headers),
+            version=version,
+        )
+
+    async def _body(self, headers: dict[str, str]) -> bytes:
+        if headers.get("expect", "").lower() == "100-continue":
+            await self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if headers.get("transfer-encoding", "").lower() == "chunked":
+            return await self._chunks()
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > BODY_BYTES:
+            raise BadRequest("the content length is malformed or too large")
+        return await self._reader.readexactly(int(length))
+
+    async def _chunks(self) -> bytes:
+        body = bytearray()
+        while True:
+            line = await self._reader.readuntil(b"\r\n")
+            try:
+                size = int(line.split(b";")[0], 16)
+            except ValueError:
+                raise BadRequest("a chunk size is malformed") from None
+            if len(body) + size > BODY_BYTES:
+                raise BadRequest("the body is too large")
+            body += (await self._reader.readexactly(size + 2))[:size]
+            if not size:
+                return bytes(body)
+
+    def _headers(self, head: Head, request_id: str) -> Headers:
+        framing: Headers = ()
+        if head.framing is Framing.CHUNKED:
+            framing = (("transfer-encoding", "chunked"),)
+        elif head.framing is Framing.LENGTH:
+            framing = (("content-length", str(head.length)),)
+        if not self.reusable:
+            framing += (("connection", "close"),)
+        given = {name for name, _ in head.headers}
+        date = () if "date" in given else (("date", http_date(time.time())),)
+        return (*date, ("x-request-id", request_id), *head.headers, *framing)
+
+
+def http_date(when: float) -> str:
+    """`when` as HTTP writes it, whatever the locale."""
+    moment = time.gmtime(when)
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.tm_wday]
+    month = "JanFebMarAprMayJunJulAugSepOctNovDec"[moment.tm_mon * 3 - 3 : moment.tm_mon * 3]
+    clock = f"{moment.tm_hour:02}:{moment.tm_min:02}:{moment.tm_sec:02}"
+    return f"{day}, {moment.tm_mday:02} {month} {moment.tm_year} {clock} GMT"
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
