@@ -55,6 +55,7 @@ class Entry(msgspec.Struct):
 
     def sent(self, step: Send) -> None:
         """Count what `step` carried."""
+        self.bytes_sent += len(step.data)
         self.visible_chars_sent += len(step.text)
         self.usage.reasoning_tokens += step.thinking_tokens
         self.usage.completion_tokens += step.text_tokens + step.thinking_tokens

@@ -47,31 +47,34 @@ class Performer:
     async def _act(self, script: Script) -> bool:
         for step in script:
             if isinstance(step, Send):
-                await self._send(step)
+                self._connection.send(step.data)
+                self._entry.sent(step)
+                await self._turn()
             elif isinstance(step, Pause):
                 await self._pause(step.seconds)
-            elif isinstance(step, Head):
-                await self._begin(step)
-            elif isinstance(step, Raw):
-                await self._connection.write(step.data)
-                self._entry.bytes_sent += len(step.data)
-            else:
+            elif isinstance(step, Ending):
                 return await self._end(step)
-        await self._connection.finish()
+            else:
+                self._other(step)
+        self._connection.finish()
         self._performed("clean")
         return self._connection.reusable
 
-    async def _begin(self, head: Head) -> None:
-        self._entry.status = head.status
-        self._entry.first_byte = time.time()
-        await self._connection.begin(head, self._entry.id)
+    def _other(self, step: Head | Raw) -> None:
+        if isinstance(step, Raw):
+            self._connection.write(step.data)
+            self._entry.bytes_sent += len(step.data)
+        else:
+            self._entry.status = step.status
+            self._entry.first_byte = time.time()
+            self._connection.begin(step, self._entry.id)
 
-    async def _send(self, step: Send) -> None:
-        await self._connection.send(step.data)
-        self._entry.bytes_sent += len(step.data)
-        self._entry.sent(step)
+    async def _turn(self) -> None:
+        """Wait for a slow reader, and give way now and then when there is nothing to wait for."""
         self._writes += 1
-        if self._writes % WRITES_PER_TURN == 0:
+        if self._connection.is_behind:
+            await self._connection.drained()
+        elif self._writes % WRITES_PER_TURN == 0:
             await asyncio.sleep(0)
 
     async def _pause(self, seconds: float) -> None:

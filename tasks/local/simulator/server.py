@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -141,7 +140,7 @@ class Simulator:
     def _ledger(self, path: str, query: str) -> Script:
         request_id = path.removeprefix("/ledger").lstrip("/")
         if not request_id:
-            last = parse_qs(query).get("last", [""])[0]
+            last = query.removeprefix("last=")
             shown = self.ledger.views(int(last) if last.isdecimal() else None)
             return failures.body(msgspec.json.encode(shown))
         entry = self.ledger.get(request_id)

@@ -11,7 +11,6 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 
 import msgspec
 
@@ -23,6 +22,25 @@ BODY_BYTES = 64 * 2**20
 IDLE_S = 120.0
 #: What may wait unsent before a stream waits for its reader.
 PENDING_BYTES = 262_144
+
+#: The usual phrases; nobody reads them, and the standard library's table is slow to import.
+REASONS = {
+    200: "OK",
+    204: "No Content",
+    301: "Moved Permanently",
+    302: "Found",
+    307: "Temporary Redirect",
+    308: "Permanent Redirect",
+    400: "Bad Request",
+    401: "Unauthorized",
+    402: "Payment Required",
+    403: "Forbidden",
+    404: "Not Found",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    502: "Bad Gateway",
+    503: "Service Unavailable",
+}
 
 Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -74,9 +92,10 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._transport = writer.transport
         self._framing = Framing.NONE
         self.reusable = True
-        writer.transport.set_write_buffer_limits(high=PENDING_BYTES)
+        self._transport.set_write_buffer_limits(high=PENDING_BYTES)
 
     async def request(self) -> Request | None:
         """The next request, or None when the client is done."""
@@ -91,42 +110,50 @@ class Connection:
 
     async def gone(self) -> None:
         """Return when the client has left. Takes no bytes: they may be its next request."""
-        protocol = self._writer.transport.get_protocol()
+        protocol = self._transport.get_protocol()
         assert isinstance(protocol, WatchedProtocol)
         await protocol.left.wait()
 
-    async def begin(self, head: Head, request_id: str) -> None:
-        """Write the head; the framing holds until `finish`."""
+    def begin(self, head: Head, request_id: str) -> None:
+        """Write the head; its framing holds until `finish`."""
         self._framing = head.framing
         if head.framing is Framing.CLOSE:
             self.reusable = False
-        lines = [f"HTTP/1.1 {head.status} {_reason(head.status)}"]
+        lines = [f"HTTP/1.1 {head.status} {REASONS.get(head.status, 'Unknown')}"]
         lines += [f"{name}: {value}" for name, value in self._headers(head, request_id)]
-        await self.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")
+        self.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n")
 
-    async def send(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Write a piece of the body: under chunked framing, one chunk."""
         if self._framing is Framing.CHUNKED:
             data = b"%x\r\n%b\r\n" % (len(data), data)
-        await self.write(data)
+        self.write(data)
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Write exactly these bytes, in one piece where the kernel allows."""
-        if self._writer.transport.is_closing():
+        if self._transport.is_closing():
             raise ConnectionResetError
-        self._writer.write(data)
+        self._transport.write(data)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the client reads so slowly that `drained` has to be waited for."""
+        return self._transport.get_write_buffer_size() > PENDING_BYTES
+
+    async def drained(self) -> None:
+        """Wait until the client has caught up."""
         await self._writer.drain()
 
-    async def finish(self) -> None:
+    def finish(self) -> None:
         """End the body as its framing wants it."""
         if self._framing is Framing.CHUNKED:
-            await self.write(b"0\r\n\r\n")
+            self.write(b"0\r\n\r\n")
 
     async def flush(self) -> None:
         """Wait until the kernel has everything."""
-        self._writer.transport.set_write_buffer_limits(high=0)
+        self._transport.set_write_buffer_limits(high=0)
         await self._writer.drain()
-        self._writer.transport.set_write_buffer_limits(high=PENDING_BYTES)
+        self._transport.set_write_buffer_limits(high=PENDING_BYTES)
 
     async def close(self) -> None:
         """FIN, after what was written."""
@@ -140,7 +167,7 @@ class Connection:
         """RST."""
         raw: socket.socket = self._writer.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._writer.transport.abort()
+        self._transport.abort()
 
     async def _request(self, head: str) -> Request:
         first, *lines = head[:-4].split("\r\n")
@@ -164,7 +191,7 @@ class Connection:
 
     async def _body(self, headers: dict[str, str]) -> bytes:
         if headers.get("expect", "").lower() == "100-continue":
-            await self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if headers.get("transfer-encoding", "").lower() == "chunked":
             return await self._chunks()
         length = headers.get("content-length", "0")
@@ -206,10 +233,3 @@ def http_date(when: float) -> str:
     month = "JanFebMarAprMayJunJulAugSepOctNovDec"[moment.tm_mon * 3 - 3 : moment.tm_mon * 3]
     clock = f"{moment.tm_hour:02}:{moment.tm_min:02}:{moment.tm_sec:02}"
     return f"{day}, {moment.tm_mday:02} {month} {moment.tm_year} {clock} GMT"
-
-
-def _reason(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Unknown"
