@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tasks.current import use
+from settings.model import Settings
+from tasks.current import current
 from worker.app import app
 
 __all__ = ["app"]
 
-app.complete = use
+
+def _complete(_: Settings) -> Settings:
+    return current()
+
+
+app.complete = _complete

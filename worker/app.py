@@ -32,7 +32,7 @@ SHARED_QUEUE = "longstream"
 class LongstreamApp(Celery):
     """A Celery app that carries its settings as `longstream`."""
 
-    #: Completes the settings when no Redis is configured; set by who can start one.
+    #: Has the last word on the settings; set by who can start a Redis when none is configured.
     complete: Callable[[Settings], Settings] | None = None
     _longstream: Settings | None = None
 
@@ -46,7 +46,7 @@ class LongstreamApp(Celery):
 
     def use(self, settings: Settings) -> None:
         """Run with these settings. Only before the first use of `conf`."""
-        if settings.redis_url is None and self.complete is not None:
+        if self.complete is not None:
             settings = self.complete(settings)
         if settings.redis_url is None:
             raise SettingsError(

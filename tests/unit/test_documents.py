@@ -6,8 +6,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from worker.upstream.documents import DONE, MAX_PIECES, Documents
 from worker.upstream.sse import Event

@@ -14,9 +14,9 @@ from typing import Any
 
 import structlog
 from celery import Celery, signals
-from kombu import Queue
+from celery.exceptions import WorkerTerminate
+from kombu import Exchange, Queue
 
-from settings.errors import SettingsError
 from settings.model import Settings
 from worker import logging as worker_logging
 from worker.engine import Engine
@@ -79,34 +79,43 @@ def _setup_logging(loglevel: int | None = None, **_: Any) -> None:
 
 
 def _check_pool(options: dict[str, Any] | None = None, conf: Any = None, **_: Any) -> None:
-    pool = str((options or {}).get("pool") or conf.worker_pool)
-    name = pool.rsplit(".", 1)[-1].removesuffix("TaskPool").lower() or pool
+    pool = str((options or {}).get("pool") or conf.worker_pool).lower()
     for refused, reason in _REFUSED_POOLS.items():
-        if refused in name:
-            raise SettingsError([f"the Celery pool {refused} is refused: {reason}; use threads"])
-    if "prefork" in name:
+        if refused in pool:
+            # Celery swallows what a signal handler raises, but for SystemExit.
+            raise SystemExit(f"longstream: the Celery pool {refused} is refused: {reason}")
+    if "prefork" in pool:
         _log.warning("worker.prefork", memory="about 75 times that of the threads pool")
 
 
 def _consume_own_queue(sender: Any = None, **_: Any) -> None:
-    """Beside the shared queue. It has no exchange: the default one delivers by name and leaves no
-    binding behind."""
+    """Beside the shared queue. Without an exchange it leaves no binding behind in the broker;
+    Celery gives every queue one, so it is taken away again."""
     name = direct_queue(str(sender.hostname))
-    sender.app.amqp.queues.select_add(Queue(name, exchange="", routing_key=name))
+    sender.app.amqp.queues.select_add(Queue(name, routing_key=name))
+    sender.app.amqp.queues[name].exchange = Exchange("")
 
 
 def _start(sender: Any = None, **_: Any) -> None:
+    try:
+        _start_parts(
+            sender.app, str(sender.hostname), threads="thread" in type(sender.pool).__module__
+        )
+    except Exception as error:
+        _log.exception("worker.not_started")
+        raise WorkerTerminate(1) from error
+
+
+def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
     global _feeder
-    app: Celery = sender.app
-    worker = str(sender.hostname)
     settings: Settings = app.longstream
-    if "thread" in sender.pool_cls.__module__:
+    if threads:
         engine(app, worker)
     _feeder = Feeder(
         settings,
         worker,
         publish=lambda client, lease: publish(app, client, worker, lease),
-        cancel=lambda job_id: _stop_stream(job_id),
+        cancel=_stop_stream,
         discard=lambda queue: discard(app, queue),
     )
     _feeder.start()

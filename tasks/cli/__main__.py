@@ -1,0 +1,5 @@
+"""`python -m tasks.cli` is `longstream`."""
+
+from tasks.cli import main
+
+main()

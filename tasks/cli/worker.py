@@ -1,0 +1,74 @@
+"""`longstream worker`: a worker in the foreground, and its health check."""
+
+from __future__ import annotations
+
+import socket
+
+import click
+
+#: How long a healthy worker may take to run a probe, in seconds.
+_PROBE_S = 10.0
+
+_EPILOG = """\b
+Examples:
+  longstream worker
+  longstream worker --concurrency 200
+  longstream worker --check       exit 0 only if this host's workers consume
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--concurrency", type=click.IntRange(1, 2000), help="Streams at a time.")
+@click.option("--check", is_flag=True, help="Prove that this host's workers consume, and exit.")
+@click.option("--loglevel", default="info", show_default=True)
+def command(concurrency: int | None, check: bool, loglevel: str) -> None:
+    """Run a worker until SIGTERM or Ctrl-C, then hand back what it has not finished."""
+    from settings import load
+    from tasks.current import use
+
+    settings = load()
+    if concurrency is not None:
+        worker = settings.worker.model_copy(update={"concurrency": concurrency})
+        settings = settings.model_copy(update={"worker": worker})
+    if settings.redis_url is None:
+        from tasks.local.stack import Stack
+
+        settings = Stack.default(click.echo).ensure(settings, worker=False)
+    use(settings)
+    settings.require_pools()
+    if check:
+        _check()
+    else:
+        _run(loglevel)
+
+
+def _run(loglevel: str) -> None:
+    from tasks.application import app
+    from worker.app import worker_name
+    from worker.store import connect, require
+
+    url = app.longstream.redis_url
+    assert url is not None
+    with connect(url) as client:
+        require(client, url)
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    app.worker_main(["worker", "--hostname", worker_name(), "--loglevel", loglevel, *quiet])
+
+
+def _check() -> None:
+    from settings.errors import LongstreamError
+    from tasks.application import app
+    from worker.probe import alive, consumes
+    from worker.store import connect
+
+    url = app.longstream.redis_url
+    assert url is not None
+    host = socket.gethostname()
+    with connect(url) as client:
+        mine = [name for name in alive(client, app.longstream) if name.endswith(f"@{host}")]
+        if not mine:
+            raise LongstreamError(f"no worker on {host} has been heard of: start one")
+        for name in mine:
+            if not consumes(app, client, name, _PROBE_S):
+                raise LongstreamError(f"worker {name} did not run a probe in {_PROBE_S:.0f} s")
+            click.echo(f"{name} consumes")
