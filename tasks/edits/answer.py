@@ -86,11 +86,14 @@ class AnswerParser:
         self._partial.append(rest)
         return events
 
-    def close(self) -> Answer:
-        """The whole answer. An end marker without a newline after it is taken here."""
+    def take_rest(self) -> list[FileStarted | FileFinished]:
+        """Take a last line that has no newline, once the answer is whole: often an end marker."""
         self._refuse_if_over()
-        if any(self._partial):
-            self._take_line(newline=False)
+        return self._take_line(newline=False) if any(self._partial) else []
+
+    def close(self) -> Answer:
+        """The whole answer, its last line included."""
+        self.take_rest()
         if self._block is not None:
             raise self._unclosed(self._block)
         if not self.files:

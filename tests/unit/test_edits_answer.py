@@ -76,6 +76,19 @@ def test_a_file_is_ready_before_the_answer_ends() -> None:
     assert parser.files == {"a.py": "x = 2\n"}
 
 
+def test_an_end_marker_without_a_newline_is_taken_when_the_answer_is_whole() -> None:
+    parser = AnswerParser(FILES, B)
+    text = "\n".join(wrapped("x = 2"))
+    parser.feed(text)
+
+    assert parser.files == {}
+    assert parser.take_rest() == [
+        FileFinished(path="a.py", text="x = 2\n", line=3, offset=len(text))
+    ]
+    assert parser.take_rest() == []
+    assert parser.close().files == {"a.py": "x = 2\n"}
+
+
 def test_carriage_returns_at_line_ends_are_tolerated() -> None:
     text = "\r\n".join(["note", *wrapped("x = 2", "", "z = 3"), ""])
 
@@ -144,6 +157,7 @@ def test_a_path_may_be_written_with_any_json_escapes() -> None:
         (['=====deadbeef file "a.py"', "x"], 1, "a marker has another boundary", None),
         (["ok", "=== deadbeef end"], 2, "a marker has another boundary", None),
         ([f'  ====={B} file "a.py"', "x"], 1, "does not start its line", None),
+        ([f"  ====={B} oops"], 1, "does not start its line", None),
         (wrapped("x = 1\rx = 2"), 2, "a carriage return ends no line", "a.py"),
     ],
 )

@@ -267,6 +267,14 @@ def test_a_full_disk_leaves_the_old_file(
     assert names_in(tmp_path / "out") == []
 
 
+def test_reading_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "a.py").symlink_to(tmp_path / "b.py")
+    (tmp_path / "b.py").write_text("x = 1\n")
+
+    with pytest.raises(OSError, match="symbolic"):
+        disk.read_regular(tmp_path / "a.py", 10)
+
+
 def test_an_interrupted_write_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,11 +328,13 @@ def test_an_output_directory_gets_the_same_relative_paths(tmp_path: Path) -> Non
     assert write_out(result, tmp_path / "deep/out") == [Applied("src/a.py", written=False)]
 
 
-def test_an_output_directory_overwrites_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("there", ["x = 1\n", "x = 2\n# and more\n", ""])
+def test_an_output_directory_overwrites_nothing(tmp_path: Path, there: str) -> None:
     result = one_change(tmp_path)
+    (tmp_path / "a.py").write_text(there)
 
     assert "is there already" in refusal(write_out(result, tmp_path))
-    assert (tmp_path / "a.py").read_text() == "x = 1\n"
+    assert (tmp_path / "a.py").read_text() == there
 
 
 def test_an_output_directory_is_not_left_through_a_link(tmp_path: Path) -> None:

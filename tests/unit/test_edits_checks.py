@@ -60,7 +60,10 @@ def test_no_python_can_make_the_check_fail(tmp_path: Path, text: str) -> None:
     assert judge(A_PY, text, tmp_path).kind == "doubtful"
 
 
-@pytest.mark.parametrize("text", ["x: 'undefined' = 1\n", "s = '\\d'\n", "x = 1 is 1\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["x: 'undefined' = 1\n", "s = '\\d'\n", "x = 1 is 1\n", "def f():\n    x: (yield) = 1\n"],
+)
 def test_warnings_and_our_own_future_imports_do_not_matter(tmp_path: Path, text: str) -> None:
     assert judge(A_PY, text, tmp_path).kind == "changed"
 

@@ -122,6 +122,12 @@ def test_no_change_is_no_diff() -> None:
     assert unified_diff("a.py", b"a\n", b"a\n") == b""
 
 
+def test_an_emptied_file_is_an_empty_span_before_its_first_line() -> None:
+    header = b"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n"
+
+    assert unified_diff("a.py", b"x\ny\n", b"") == header + b"@@ -1,2 +0,0 @@\n-x\n-y\n"
+
+
 def test_a_plain_path_is_not_quoted() -> None:
     assert git_quoted("a/with space.py") == "a/with space.py"
     assert git_quoted("a/café") == '"a/caf\\303\\251"'

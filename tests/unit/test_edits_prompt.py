@@ -64,9 +64,10 @@ def test_a_boundary_is_hex_and_depends_on_the_contents() -> None:
     assert boundary != boundary_for([source_file("src/a b.py", b"other")])
 
 
-def test_a_boundary_that_occurs_in_the_instruction_is_not_taken() -> None:
+@pytest.mark.parametrize("before", ["", "keep\n"])
+def test_a_boundary_that_occurs_in_the_instruction_is_not_taken(before: str) -> None:
     first = boundary_for([A_PY])
-    words = f"keep\n{MARK}{first} end"
+    words = f"{before}{MARK}{first} end"
 
     assert boundary_for([A_PY], words) != first
     assert not any(

@@ -172,6 +172,7 @@ def test_text_that_could_not_be_given_back_is_refused(
         (b"\xef\xbb\xbf# coding: latin-1\n", "encoding problem"),
         (b"# coding: rot13\n", "cannot be read as rot13"),
         (b"# coding: unicode_escape\nx = '\\ud800'\n", "cannot be read as unicode_escape"),
+        (b"# coding: raw_unicode_escape\nx = '\\ud800'\n", "cannot be read as raw_unicode_escape"),
         (b"# coding: utf-16\n#", "utf-16"),
         (b"# \xe9\n", "no encoding that Python accepts"),
     ],
