@@ -1,0 +1,153 @@
+"""A worker that dies by kill -9 in mid-stream costs time, and not one character."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import Cluster, read
+from tests.harness.waiting import wait_until
+from worker.keys import job_keys, pool_keys
+from worker.log import entries
+from worker.log.cursor import START, Cursor
+from worker.store import connect
+
+#: About 2,000 visible tokens; at this speed they take some seconds.
+MODEL = "sim:slow"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    running = Cluster(
+        tmp_path, speed="20", LONGSTREAM_WORKER__LEASE_S="2", LONGSTREAM_WORKER__RENEW_S="0.5"
+    )
+    yield running
+    running.close()
+
+
+def entries_of(cluster: Cluster, job_id: str) -> list[tuple[Cursor, entries.Entry]]:
+    stored: Any = cluster.client.xrange(job_keys(job_id).log)
+    return [(Cursor.parse(at), entries.decode(entries.fields_of(raw))) for at, raw in stored]
+
+
+def streaming(cluster: Cluster, job_id: str) -> bool:
+    return cluster.client.xlen(job_keys(job_id).log) > 20
+
+
+def intended(cluster: Cluster) -> str:
+    """What the simulator meant to say; the same request gives the same text every time."""
+    texts = {entry["visible"] for entry in cluster.ledger()}
+    assert len(texts) == 1
+    return str(texts.pop())
+
+
+@pytest.mark.timeout(120)
+def test_kill_9_in_mid_stream_loses_and_repeats_nothing(cluster: Cluster) -> None:
+    first = cluster.worker()
+    cluster.submit("Explain the tides.", "kill9", MODEL)
+    with ThreadPoolExecutor(1) as pool, connect(cluster.valkey.url) as client:
+        attached = pool.submit(read, client, "kill9")
+        wait_until("text flows", lambda: streaming(cluster, "kill9"))
+        cluster.kill(first)
+        cluster.worker()
+        text, end = attached.result(90)
+
+    assert text == intended(cluster)
+    assert (end.outcome, end.attempts, end.length) == ("completed", 2, len(text))
+
+    stored = [at for at, _ in entries_of(cluster, "kill9")]
+    for cursor in random.sample(stored, 20):
+        had = _clean_text_at(cluster, cursor)
+        assert read(cluster.client, "kill9", cursor, had)[0] == text
+    assert read(cluster.client, "kill9", START)[0] == text
+
+
+@pytest.mark.timeout(120)
+def test_another_worker_takes_over_within_a_lease_and_two_seconds(cluster: Cluster) -> None:
+    doomed = cluster.worker()
+    cluster.submit("Explain the moon.", "over", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "over"))
+    cluster.worker()
+    cluster.kill(doomed)
+    wait_until(
+        "a second attempt",
+        lambda: cluster.client.hget(job_keys("over").record, "attempt") == b"2",
+        timeout_s=cluster.settings.worker.lease_s + 2,
+    )
+    assert cluster.client.hget(pool_keys("simulator").streams, "simulator") == b"1"
+    text, _ = read(cluster.client, "over")
+    assert text == intended(cluster)
+
+
+@pytest.mark.timeout(120)
+def test_a_frozen_worker_that_wakes_up_writes_nothing(cluster: Cluster) -> None:
+    zombie = cluster.worker()
+    cluster.submit("Explain the sun.", "zombie", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "zombie"))
+    zombie.send_signal(signal.SIGSTOP)
+    cluster.worker()
+    wait_until(
+        "a second attempt",
+        lambda: cluster.client.hget(job_keys("zombie").record, "attempt") == b"2",
+        30,
+    )
+    zombie.send_signal(signal.SIGCONT)
+    text, end = read(cluster.client, "zombie")
+    assert (text, end.attempts) == (intended(cluster), 2)
+    ids = [at for at, _ in entries_of(cluster, "zombie")]
+    assert ids == sorted(ids)
+    wait_until(
+        "the zombie has hung up",
+        lambda: all(e["finished"] or e["client_disconnected"] for e in cluster.ledger()),
+    )
+
+
+@pytest.mark.timeout(120)
+def test_sigterm_hands_the_job_over_at_no_cost(cluster: Cluster) -> None:
+    leaving = cluster.worker(LONGSTREAM_WORKER__DRAIN_S="0")
+    cluster.submit("Explain the wind.", "drain", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "drain"))
+    cluster.worker()
+    leaving.terminate()
+    assert leaving.wait(20) == 0
+    text, end = read(cluster.client, "drain")
+    assert (text, end.attempts) == (intended(cluster), 2)
+    assert b"crashes" not in cluster.client.hgetall(job_keys("drain").record)
+
+
+@pytest.mark.timeout(180)
+def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) -> None:
+    doomed: subprocess.Popen[bytes]
+    cluster.submit("Explain the end.", "poison", MODEL)
+    for attempt in (1, 2, 3):
+        doomed = cluster.worker()
+        wait_until(
+            "the attempt runs",
+            lambda a=attempt: (
+                cluster.client.hget(job_keys("poison").record, "attempt") == str(a).encode()
+            ),
+            30,
+        )
+        cluster.kill(doomed)
+    cluster.worker()
+    _, end = read(cluster.client, "poison")
+    assert (end.outcome, end.reason) == ("failed", "poison: its workers died 3 times")
+
+
+def _clean_text_at(cluster: Cluster, upto: Cursor) -> str:
+    had = ""
+    for at, entry in entries_of(cluster, "kill9"):
+        if at > upto:
+            break
+        if isinstance(entry, entries.Attempt):
+            had = had[: entry.offset]
+        elif isinstance(entry, entries.Text):
+            had += entry.text
+    return had

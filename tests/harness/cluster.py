@@ -1,0 +1,123 @@
+"""Everything a deployment has, as real processes on loopback: Valkey, simulator, workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from settings import Settings, load
+from tests.harness.valkey import Valkey
+from tests.harness.waiting import wait_until
+from worker.keys import pool_keys
+from worker.log import reader
+from worker.log.cursor import START, Cursor
+from worker.log.view import Cut, End, Text
+from worker.store import connect
+from worker.submission import Submission, plain_message, submit
+
+ROOT = Path(__file__).parents[2]
+
+
+class Cluster:
+    """`close` ends every process it started, and only those."""
+
+    def __init__(self, state: Path, *, speed: str = "max", **variables: str) -> None:
+        self.state = state
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.valkey = Valkey(state)
+        announced = state / "simulator.json"
+        self.simulator = self._run(
+            "simulator", "tasks.local.simulator", "--speed", speed, "--announce-file", announced
+        )
+        wait_until("the simulator listens", announced.exists)
+        self.base = json.loads(announced.read_text())["url"]
+        self.environ = {
+            **{name: value for name, value in os.environ.items() if "API_KEY" not in name},
+            "PYTHONPATH": str(ROOT),
+            "LONGSTREAM_REDIS_URL": self.valkey.url,
+            "LONGSTREAM_SIMULATOR_URL": self.base,
+            **variables,
+        }
+        self.settings: Settings = load(self.environ, state)
+        self.client: redis.Redis = connect(self.valkey.url)
+
+    def worker(self, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+        """A worker that has said it is ready."""
+        process = self._run("worker", "tasks.cli", "worker", *arguments, env=variables)
+        name = f"longstream-{process.pid}@"
+        wait_until("the worker is ready", lambda: any(w.startswith(name) for w in self.alive()), 60)
+        return process
+
+    def alive(self) -> list[str]:
+        found: Any = self.client.zrange(pool_keys("simulator").workers, 0, -1)
+        return [name.decode() for name in found]
+
+    def kill(self, process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+        process.send_signal(number)
+        process.wait(60)
+
+    def submit(self, prompt: str, job_id: str, model: str = "gpt-5.5-codex") -> str:
+        message = plain_message("tasks.generate", job_id, [prompt], {"model": model})
+        job = Submission(
+            job_id=job_id,
+            task="tasks.generate",
+            model=model,
+            pool="simulator",
+            label="generate",
+            message=message,
+        )
+        submit(self.client, job)
+        return job_id
+
+    def ledger(self) -> list[dict[str, Any]]:
+        with urllib.request.urlopen(self.base.removesuffix("/v1") + "/ledger", timeout=10) as reply:
+            entries: list[dict[str, Any]] = json.load(reply)
+        return entries
+
+    def close(self) -> None:
+        self.client.close()
+        for process in reversed(self._processes):
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        self.valkey.stop()
+
+    def log(self) -> str:
+        return (self.state / "worker.log").read_text()
+
+    def _run(
+        self, name: str, module: str, *arguments: object, env: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        base = getattr(self, "environ", {**os.environ, "PYTHONPATH": str(ROOT)})
+        with (self.state / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *map(str, arguments)],
+                cwd=self.state,
+                env={**base, **(env or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._processes.append(process)
+        return process
+
+
+def read(client: redis.Redis, job_id: str, start: Cursor = START, had: str = "") -> tuple[str, End]:
+    """Follow a job to its end as a clean reader that already has a text."""
+    for item in reader.tail(client, job_id, start):
+        if isinstance(item, Cut):
+            had = had[: item.offset]
+        elif isinstance(item, Text):
+            assert item.offset == len(had), "a gap or a repeat"
+            had += item.text
+        elif isinstance(item, End):
+            return had, item
+    raise AssertionError("the reader stopped before the end")
