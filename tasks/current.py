@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from settings import load
 from settings.model import Settings
 
@@ -16,12 +18,13 @@ def current() -> Settings:
     return _current
 
 
-def use(settings: Settings) -> Settings:
-    """Use these settings from now on. Without a Redis in them, start or join the embedded stack."""
+def use(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Settings:
+    """Use these settings from now on. Without a Redis in them, start or join the embedded stack,
+    telling `say` what is started."""
     global _current
     if settings.redis_url is None:
         from tasks.local.stack import Stack
 
-        settings = Stack.default().ensure(settings)
+        settings = Stack.default(say).ensure(settings)
     _current = settings
     return settings

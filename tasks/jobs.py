@@ -28,14 +28,15 @@ from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect, connect_async
-from worker.submission import Submission, plain_message, submit as submit_job
+from worker.submission import Message, Submission, plain_message, submit as submit_job
 
 if TYPE_CHECKING:
     from worker.cancel import Cancelled
 
 __all__ = [
     "Attempt", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
-    "Thinking", "atail", "cancel", "find", "recent", "result", "status", "submit", "tail",
+    "Thinking", "arguments", "atail", "cancel", "find", "recent", "result", "status", "submit",
+    "tail",
 ]  # fmt: skip
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
@@ -98,6 +99,16 @@ def status(job_id: str) -> Record:
 def result(job_id: str) -> Any:
     """The result of a job that completed; None when it has not. Raises UnknownJob."""
     return status(job_id).result
+
+
+def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """The task's name and what it was called with. Raises UnknownJob."""
+    with _store() as client:
+        stored: Any = client.hmget(job_keys(job_id).record, "task", "message")
+    if stored[0] is None:
+        raise UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
+    args, kwargs, _ = Message.load(stored[1]).body
+    return stored[0].decode(), args, kwargs
 
 
 def cancel(job_id: str) -> Cancelled:

@@ -69,18 +69,27 @@ def test_kill_9_in_mid_stream_loses_and_repeats_nothing(cluster: Cluster) -> Non
     assert read(cluster.client, "kill9", START)[0] == text
 
 
+def running_on(
+    cluster: Cluster, job_id: str, workers: list[subprocess.Popen[bytes]]
+) -> subprocess.Popen[bytes]:
+    """The worker that streams the job, once text flows."""
+    wait_until("text flows", lambda: streaming(cluster, job_id))
+    name: Any = cluster.client.hget(job_keys(job_id).record, "worker")
+    return next(w for w in workers if name.startswith(f"longstream-{w.pid}@".encode()))
+
+
+def attempts(cluster: Cluster, job_id: str) -> bytes | None:
+    found: Any = cluster.client.hget(job_keys(job_id).record, "attempt")
+    return found
+
+
 @pytest.mark.timeout(120)
 def test_another_worker_takes_over_within_a_lease_and_two_seconds(cluster: Cluster) -> None:
-    doomed = cluster.worker()
+    workers = [cluster.worker(), cluster.worker()]
     cluster.submit("Explain the moon.", "over", MODEL)
-    wait_until("text flows", lambda: streaming(cluster, "over"))
-    cluster.worker()
-    cluster.kill(doomed)
-    wait_until(
-        "a second attempt",
-        lambda: cluster.client.hget(job_keys("over").record, "attempt") == b"2",
-        timeout_s=cluster.settings.worker.lease_s + 2,
-    )
+    cluster.kill(running_on(cluster, "over", workers))
+    within = cluster.settings.worker.lease_s + 2
+    wait_until("a second attempt", lambda: attempts(cluster, "over") == b"2", within)
     assert cluster.client.hget(pool_keys("simulator").streams, "simulator") == b"1"
     text, _ = read(cluster.client, "over")
     assert text == intended(cluster)
@@ -88,33 +97,25 @@ def test_another_worker_takes_over_within_a_lease_and_two_seconds(cluster: Clust
 
 @pytest.mark.timeout(120)
 def test_a_frozen_worker_that_wakes_up_writes_nothing(cluster: Cluster) -> None:
-    zombie = cluster.worker()
+    workers = [cluster.worker(), cluster.worker()]
     cluster.submit("Explain the sun.", "zombie", MODEL)
-    wait_until("text flows", lambda: streaming(cluster, "zombie"))
+    zombie = running_on(cluster, "zombie", workers)
     zombie.send_signal(signal.SIGSTOP)
-    cluster.worker()
-    wait_until(
-        "a second attempt",
-        lambda: cluster.client.hget(job_keys("zombie").record, "attempt") == b"2",
-        30,
-    )
+    wait_until("a second attempt", lambda: attempts(cluster, "zombie") == b"2", 30)
     zombie.send_signal(signal.SIGCONT)
     text, end = read(cluster.client, "zombie")
     assert (text, end.attempts) == (intended(cluster), 2)
     ids = [at for at, _ in entries_of(cluster, "zombie")]
     assert ids == sorted(ids)
-    wait_until(
-        "the zombie has hung up",
-        lambda: all(e["finished"] or e["client_disconnected"] for e in cluster.ledger()),
-    )
+    wait_until("the zombie has hung up", lambda: all(map(_over, cluster.ledger())))
 
 
 @pytest.mark.timeout(120)
 def test_sigterm_hands_the_job_over_at_no_cost(cluster: Cluster) -> None:
-    leaving = cluster.worker(LONGSTREAM_WORKER__DRAIN_S="0")
+    at_once = {"LONGSTREAM_WORKER__DRAIN_S": "0"}
+    workers = [cluster.worker(**at_once), cluster.worker(**at_once)]
     cluster.submit("Explain the wind.", "drain", MODEL)
-    wait_until("text flows", lambda: streaming(cluster, "drain"))
-    cluster.worker()
+    leaving = running_on(cluster, "drain", workers)
     leaving.terminate()
     assert leaving.wait(20) == 0
     text, end = read(cluster.client, "drain")
@@ -139,6 +140,10 @@ def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) ->
     cluster.worker()
     _, end = read(cluster.client, "poison")
     assert (end.outcome, end.reason) == ("failed", "poison: its workers died 3 times")
+
+
+def _over(entry: dict[str, Any]) -> bool:
+    return bool(entry["finished"] or entry["client_disconnected"])
 
 
 def _clean_text_at(cluster: Cluster, upto: Cursor) -> str:

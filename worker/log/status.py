@@ -62,7 +62,8 @@ def _waiting(
         )
     if place is None:
         return Status(state="waiting", detail=f"being handed to a worker{reason}")
-    return Status(state="waiting", detail=f"{place} ahead of it{reason}", place=place)
+    ahead = f"{place} ahead of it" if place else "next in the line"
+    return Status(state="waiting", detail=f"{ahead}{reason}", place=place)
 
 
 NO_WORKER = "no worker is running: start one with `longstream worker`, or `longstream up`"

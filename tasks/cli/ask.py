@@ -1,0 +1,59 @@
+"""`longstream ask`: a plain generation."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+_EPILOG = """\b
+Examples:
+  longstream ask "Why is the sky blue?"
+  git diff | longstream ask - --effort high
+  longstream ask "..." --detach          print the job id and return
+"""
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("prompt")
+@click.option("--model", default="", help="The model; default: the settings'.")
+@click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
+@click.option("--system", help="A system message.")
+@click.option("--max-output-tokens", type=click.IntRange(min=1), help="Stop at this length.")
+@click.option("--detach", is_flag=True, help="Print the job id and return.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def command(
+    prompt: str,
+    model: str,
+    effort: str | None,
+    system: str | None,
+    max_output_tokens: int | None,
+    detach: bool,
+    as_json: bool,
+) -> None:
+    """Answer PROMPT, or what stands on stdin when PROMPT is -."""
+    if prompt == "-":
+        prompt = sys.stdin.read()
+    if not prompt.strip():
+        raise click.UsageError("the prompt is empty: say what to answer")
+
+    from tasks import jobs
+    from tasks.cli.follow import conclude, follow, sink_for
+    from tasks.cli.prepare import prepare
+
+    settings = prepare(serving=True)
+    job_id = jobs.submit(
+        "tasks.generate",
+        prompt,
+        model=model,
+        effort=effort,
+        system=system,
+        max_output_tokens=max_output_tokens,
+    )
+    if detach:
+        click.echo(job_id)
+        return
+    end = follow(job_id, "0-0", sink_for(settings, json=as_json))
+    sys.exit(conclude(end, settings, job_id))

@@ -1,0 +1,37 @@
+"""What every command does first: settings, a Redis that answers, and a word on simulation."""
+
+from __future__ import annotations
+
+import click
+
+from settings import load
+from settings.model import Settings
+from tasks.current import use
+
+SIMULATED = "simulated: no API key is configured, so the answer comes from the simulator"
+
+
+def say(line: str) -> None:
+    """One line for the person, never for the pipe."""
+    click.echo(f"longstream: {line}", err=True)
+
+
+def prepare(*, serving: bool = False) -> Settings:
+    """The settings, everything they need running. `serving`: a key is needed, too.
+
+    Raises LongstreamError with what is missing and the way out.
+    """
+    settings = load()
+    embedded = settings.redis_url is None
+    settings = use(settings, say)
+    if not embedded:
+        from worker.store import connect, require
+
+        assert settings.redis_url is not None
+        with connect(settings.redis_url) as client:
+            require(client, settings.redis_url)
+    if serving:
+        settings.require_pools()
+        if settings.simulated:
+            say(SIMULATED)
+    return settings

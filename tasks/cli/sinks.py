@@ -1,0 +1,103 @@
+"""Where a followed job is shown: one sink per kind of output.
+
+Text goes to stdout and everything else to stderr, so a pipe gets the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol, TextIO
+
+import msgspec
+
+from tasks.cli.splice import Piece, Splice
+from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text
+
+
+class Sink(Protocol):
+    """Gets every item of a followed job, in order."""
+
+    def take(self, item: Followed) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def as_json(item: Followed) -> Mapping[str, Any]:
+    """One item as the object `--json` prints for it; the cursor first."""
+    fields: dict[str, Any] = msgspec.to_builtins(item)
+    cursor = fields.pop("cursor", None)
+    return fields if cursor is None else {"cursor": cursor, **fields}
+
+
+class JsonSink:
+    """One object a line, flushed line by line."""
+
+    def take(self, item: Followed) -> None:
+        sys.stdout.write(msgspec.json.encode(as_json(item)).decode() + "\n")
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        return
+
+
+class PipeSink:
+    """Text to `out`, the rest as lines to stderr. A file is rewound on a cut, a pipe is told."""
+
+    def __init__(self, out: TextIO | None) -> None:
+        self._out = out
+        self._splice = Splice()
+        self._file = out is not None and stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+        self._start = os.lseek(out.fileno(), 0, os.SEEK_END) if out and self._file else 0
+        self._said = ""
+
+    def take(self, item: Followed) -> None:
+        if isinstance(item, Text):
+            self._write(self._splice.text(item.offset, item.text))
+        elif isinstance(item, Cut):
+            self._splice.cut(item.offset)
+        elif isinstance(item, End):
+            self._rewind(self._splice.end())
+        elif line := line_of(item):
+            self._say(line)
+
+    def close(self) -> None:
+        return
+
+    def _write(self, piece: Piece) -> None:
+        self._rewind(piece.rewind_to)
+        if self._out is not None and piece.text:
+            self._out.write(piece.text)
+            self._out.flush()
+
+    def _rewind(self, to: int | None) -> None:
+        if to is None or self._out is None:
+            return
+        if self._file:
+            kept = len(self._splice.shown[:to].encode("utf-8", "surrogatepass"))
+            os.ftruncate(self._out.fileno(), self._start + kept)
+            os.lseek(self._out.fileno(), 0, os.SEEK_END)
+        else:
+            self._say(
+                f"the answer was restarted and differs from character {to} on: what this pipe got "
+                "from there is void, and the new text follows"
+            )
+
+    def _say(self, line: str) -> None:
+        if line != self._said:
+            self._said = line
+            sys.stderr.write(f"longstream: {line}\n")
+            sys.stderr.flush()
+
+
+def line_of(item: Followed) -> str:
+    """What is worth a line about an item that is no text."""
+    if isinstance(item, Status):
+        return f"{item.state}: {item.detail}"
+    if isinstance(item, Attempt) and item.attempt > 1:
+        return f"attempt {item.attempt} on {item.worker} ({item.reason or item.mode})"
+    if isinstance(item, Note):
+        return f"{item.what.replace('_', ' ')}: {item.reason}"
+    return ""
