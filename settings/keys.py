@@ -44,7 +44,6 @@ class KeyDraft:
 
     def checked(self, problems: Problems) -> Key | None:
         """The key, or None and the problems that forbid it."""
-        problems.hide(self.secret)
         faults = [fault for fault in (self._url_fault(), self._secret_fault()) if fault]
         for fault in faults:
             problems.add(f"{self.who}: {fault} ({self.origin})")
@@ -162,8 +161,11 @@ class KeyTable:
         if "secret" in self._table:
             return self._text("secret")
         variable = self._text("secret_env")
-        if variable is None or variable in environ:
-            return environ[variable] if variable else None
+        if variable is None:
+            return None
+        if variable in environ:
+            self._problems.hide(environ[variable])
+            return environ[variable]
         named = variable if _VARIABLE.fullmatch(variable) else "that its secret_env names"
         self._wrong(f"the variable {named} is not set or empty")
         return None

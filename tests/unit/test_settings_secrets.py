@@ -65,7 +65,13 @@ def test_a_changed_copy_hides_its_password_as_well() -> None:
     copy = Settings().model_copy(update={"redis_url": f"redis://:{PASSWORD}@h"})
 
     assert copy.redis_url == f"redis://:{PASSWORD}@h"
-    for text in (repr(copy), copy.describe(), repr(copy.model_dump()), copy.model_dump_json()):
+    for text in (
+        repr(copy),
+        str(copy),
+        copy.describe(),
+        repr(copy.model_dump()),
+        copy.model_dump_json(),
+    ):
         assert PASSWORD not in text
 
 
@@ -124,7 +130,10 @@ WRONG_PLACES = [
     'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[accounts.{s}]',
     'alias = "x"\nprovider = "openai"\nsecret = "{s}"\n[pools.default]\nmodels = ["{s}"]',
     '"{s}" = 1\nalias = "x"\nprovider = "openai"\nsecret = "{s}"',
-    'alias = "x"\nprovider = "openai"\nsecret_env = "GOOD_NAME"\naccount = "a b"',
+    'alias = "{s}"\nprovider = "openai"\nsecret_env = "GOOD_NAME"',
+    'alias = "{s}"\nprovider = "opnai"\nsecret_env = "GOOD_NAME"',
+    'alias = "{s}"\nprovider = "openai"\nsecret = "{s}"\nsecret_env = "GOOD_NAME"',
+    'alias = "x"\nprovider = "openai"\nsecret_env = "GOOD_NAME"\naccount = "{s}"',
 ]
 
 
