@@ -167,6 +167,7 @@ def test_variables_that_belong_to_others_are_left_alone() -> None:
         "LONGSTREAM_REDIS_PORT": "tcp://10.0.0.1:6379",
         "LONGSTREAM_WORKER_SERVICE_HOST": "10.0.0.2",
         "LONGSTREAM_STATE_DIR": "/var/lib/longstream",
+        "LONGSTREAM_SIMULATOR_SPEED": "10",
         "WORKER__CONCURRENCY": "no",
     }
 

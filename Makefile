@@ -1,0 +1,64 @@
+# Needs Python 3.11 or later and make; everything else goes into .venv.
+
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Lines a file may have: what is longer is two files.
+PRODUCT_LINES := 300
+TEST_LINES := 500
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all check lengths lock bench clean
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## set up, and watch a job survive the loss of its worker
+	@$(BIN)/python -m tasks.local.demo
+
+test: $(READY) ## run the tests
+	@$(BIN)/python -m pytest -q
+
+test-all: $(READY) ## run the tests, the slow ones included
+	@$(BIN)/python -m pytest -q -m "not benchmark"
+
+check: $(READY) lengths ## check format, lint, types, import contracts and file lengths
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock: $(READY) ## renew worker/requirements.lock; delete it first to refresh every pin
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --no-config --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --group build pyproject.toml \
+	  --output-file worker/requirements.lock
+
+bench: $(READY) ## run every benchmark; ARGS=--quick for a first look
+	@set -e; for program in tests/benchmarks/[a-z]*.py; do \
+	  echo "== $$program"; $(BIN)/python $$program $(ARGS); done
+
+clean: ## remove everything that can be made again
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+lengths:
+	@find settings worker tasks -type f \( -name '*.py' -o -name '*.lua' \) -exec awk \
+	  'FNR == $(PRODUCT_LINES) + 1 { print FILENAME ": more than $(PRODUCT_LINES) lines"; bad = 1 } \
+	  END { exit bad }' {} +
+	@find tests -type f -name '*.py' -exec awk \
+	  'FNR == $(TEST_LINES) + 1 { print FILENAME ": more than $(TEST_LINES) lines"; bad = 1 } \
+	  END { exit bad }' {} +
+
+# The stamp is gone while an installation runs. So one that was interrupted starts from nothing,
+# and one that is only out of date is brought up to date in place.
+$(READY): pyproject.toml
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: needs Python 3.11 or later: make PYTHON=/path/to/it" >&2; exit 1; }
+	@test -e $@ || { echo "Setting up $(VENV)"; $(PYTHON) -m venv --clear $(VENV); }
+	@rm -f $@
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
