@@ -30,7 +30,7 @@ check: $(READY) lengths ## check format, lint, types, import contracts and file 
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 lock: $(READY) ## renew worker/requirements.lock; delete it first to refresh every pin
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --no-config --universal \
