@@ -111,7 +111,7 @@ def read_reply(link: socket.socket) -> Reply:
     head = source.head()
     facts = dict(line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
     if "transfer-encoding" in facts:
-        chunks, complete = _chunked(source)
+        chunks, complete = source.chunks()
     elif "content-length" in facts or " 204 " in head.decode("latin-1"):
         size = int(facts.get("content-length", "0"))
         chunks = [source.up_to(size)]
@@ -119,17 +119,6 @@ def read_reply(link: socket.socket) -> Reply:
     else:
         chunks, complete = [source.up_to(None)], not source.reset
     return Reply(head, chunks, complete=complete, reset=source.reset)
-
-
-def _chunked(source: Source) -> tuple[list[bytes], bool]:
-    chunks: list[bytes] = []
-    while (line := source.line()) is not None:
-        size = int(line, 16)
-        data = source.up_to(size + 2)
-        if not size and data == b"\r\n":
-            return chunks, True
-        chunks.append(data[:size])
-    return chunks, False
 
 
 class Source:
@@ -146,6 +135,26 @@ class Source:
         head = bytes(self._seen[: self._seen.index(b"\r\n\r\n")])
         del self._seen[: len(head) + 4]
         return head
+
+    def chunks(self) -> tuple[list[bytes], bool]:
+        """Every chunk, and whether the last one came."""
+        found: list[bytes] = []
+        while (data := self.chunk()) is not None:
+            if not data:
+                return found, True
+            found.append(data)
+        return found, False
+
+    def chunk(self) -> bytes | None:
+        """The next chunk, or what arrived of it; None when none has begun."""
+        line = self.line()
+        if line is None:
+            return None
+        size = int(line, 16)
+        data = self.up_to(size + 2)
+        if not size and data != b"\r\n":
+            return None
+        return data[:size]
 
     def line(self) -> bytes | None:
         while b"\r\n" not in self._seen:

@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+from tasks.local.simulator.answer import Answer
+from tasks.local.simulator.ask import Ask
+
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """`data` None and a `comment`: a block of comment only."""
@@ -23,6 +26,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DONE = b"[DONE]"
+
+#: From an answer to its events.
+Shaping = Callable[[Ask, Answer], Iterator[Event]]
 
 
 def reshaped(

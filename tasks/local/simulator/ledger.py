@@ -51,16 +51,24 @@ class Entry(msgspec.Struct):
     client_disconnected: bool = False
     first_byte: float | None = None
     ended: float | None = None
+    #: False when the tokens are billed whether a client reads them or not.
+    billed_as_sent: bool = True
     usage: Usage = msgspec.field(default_factory=Usage)
 
     def sent(self, step: Send) -> None:
         """Count what `step` carried."""
         self.bytes_sent += len(step.data)
         self.visible_chars_sent += len(step.text)
-        self.usage.reasoning_tokens += step.thinking_tokens
-        self.usage.completion_tokens += step.text_tokens + step.thinking_tokens
         if step.finish:
             self.finish = step.finish
+        if self.billed_as_sent:
+            self.usage.reasoning_tokens += step.thinking_tokens
+            self.usage.completion_tokens += step.text_tokens + step.thinking_tokens
+
+    def bill(self, visible: int, thinking: int) -> None:
+        """Set what was generated, whatever was sent."""
+        self.usage.reasoning_tokens = thinking
+        self.usage.completion_tokens = visible + thinking
 
     def view(self) -> dict[str, Any]:
         """The entry as it is shown."""

@@ -69,6 +69,11 @@ def ended(
     return snapshot(ask, status, output=output, usage=billed, incomplete_details=details)
 
 
+def message(ask: Ask, status: str, text: str) -> dict[str, Any]:
+    """A message item with one text part."""
+    return _message(ask, status, [_part(text, refusal=False)])
+
+
 def usage(ask: Ask, visible: int, thinking: int) -> dict[str, Any]:
     return {
         "input_tokens": ask.prompt_tokens,

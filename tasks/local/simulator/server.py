@@ -19,6 +19,7 @@ from tasks.local.simulator import failures
 from tasks.local.simulator.ask import Ask, Refusal, parse_chat, parse_responses
 from tasks.local.simulator.ledger import Entry, Ledger, key_hash
 from tasks.local.simulator.performer import Performer
+from tasks.local.simulator.retrieval import Responses
 from tasks.local.simulator.scenarios import SCENARIOS
 from tasks.local.simulator.steps import Script
 from tasks.local.simulator.wire import BadRequest, Connection, Request, WatchedProtocol
@@ -38,6 +39,7 @@ class Simulator:
     def __init__(self, *, speed: float = 1.0) -> None:
         self.ledger = Ledger()
         self._speed = speed
+        self._responses = Responses(self.ledger, speed)
         self._streams: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -98,7 +100,7 @@ class Simulator:
             self.ledger.open(entry)
             script = self._generation(request, entry, generation)
         else:
-            script = self._route(request)
+            script = self._route(request, entry)
         return await Performer(connection, entry, self._speed).perform(script)
 
     def _generation(
@@ -118,18 +120,31 @@ class Simulator:
         )
         answer = scenario.intended(ask)
         self.ledger.intend(entry, ask, answer.text)
-        return scenario.script(ask, answer)
+        if ask.dialect == "responses":
+            self._responses.keep(ask, answer, entry)
+        script = scenario.script(ask, answer)
+        return self._responses.begun(ask, script) if ask.background else script
 
-    def _route(self, request: Request) -> Script:
+    def _route(self, request: Request, entry: Entry) -> Script:
         path = request.path.rstrip("/")
+        if path.startswith("/v1/responses/"):
+            return _locked(request) or self._response(request, entry)
         if request.method != "GET":
             return failures.no_path(request.method, request.path)
         if path == "/health":
             return self._health()
         if path == "/ledger" or path.startswith("/ledger/"):
-            return self._ledger(path, request.query)
+            return self._ledger(path, request.parameters.get("last", ""))
         if path == "/v1/models" or path.startswith("/v1/models/"):
             return _locked(request) or _models(path)
+        return failures.no_path(request.method, request.path)
+
+    def _response(self, request: Request, entry: Entry) -> Script:
+        name, _, verb = request.path.removeprefix("/v1/responses/").partition("/")
+        if request.method == "GET" and not verb:
+            return self._responses.get(name, request.parameters, entry)
+        if request.method == "POST" and verb == "cancel":
+            return self._responses.cancel(name)
         return failures.no_path(request.method, request.path)
 
     def _health(self) -> Script:
@@ -137,10 +152,9 @@ class Simulator:
         seen = {"status": "ok", "connections": open_connections, "requests": len(self.ledger)}
         return failures.body(msgspec.json.encode(seen))
 
-    def _ledger(self, path: str, query: str) -> Script:
+    def _ledger(self, path: str, last: str) -> Script:
         request_id = path.removeprefix("/ledger").lstrip("/")
         if not request_id:
-            last = query.removeprefix("last=")
             shown = self.ledger.views(int(last) if last.isdecimal() else None)
             return failures.body(msgspec.json.encode(shown))
         entry = self.ledger.get(request_id)

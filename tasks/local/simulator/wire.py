@@ -66,6 +66,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return secret.strip() or None if scheme.lower() == "bearer" else None
 
     @property
+    def parameters(self) -> dict[str, str]:
+        """The query, as plain as the simulator's own parameters are."""
+        pairs = (item.partition("=") for item in self.query.split("&"))
+        return {name: value for name, _, value in pairs}
+
+    @property
     def keeps_alive(self) -> bool:
         return self.version == "HTTP/1.1" and self.headers.get("connection", "").lower() != "close"
 

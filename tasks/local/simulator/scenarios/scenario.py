@@ -10,13 +10,15 @@ import msgspec
 from tasks.local.simulator import answer as answers, chat, framing, responses
 from tasks.local.simulator.answer import Answer
 from tasks.local.simulator.ask import Ask
-from tasks.local.simulator.events import Event
+from tasks.local.simulator.background import Stored, attached
+from tasks.local.simulator.events import Event, Shaping
 from tasks.local.simulator.steps import Script
 from tasks.local.simulator.whole import whole
 
 Answering = Callable[[Ask], Answer]
-Shaping = Callable[[Ask, Answer], Iterator[Event]]
 Wiring = Callable[[Ask, Iterable[Event]], Script]
+#: A stored response, the number of the last event seen, and how far the response is in seconds.
+Resuming = Callable[[Stored, int, float], Script]
 
 
 def natural(ask: Ask, answer: Answer) -> Iterator[Event]:
@@ -35,8 +37,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """One named behaviour, asked for as a model.
 
     `answer` decides what is meant to be said, `shape` the events, `wire` what the connection
-    does with them. `quirk` is the number in the catalogue of quirks, if it has one; `dialect`
-    the only one in which the behaviour exists.
+    does with them, and `resume` what happens to a client that comes back. `quirk` is the number
+    in the catalogue of quirks, if it has one; `dialect` the only one in which it exists.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answering = answers.family
     shape: Shaping = natural
     wire: Wiring = wired
+    resume: Resuming = attached
 
     def intended(self, ask: Ask) -> Answer:
         """The whole answer, whatever the connection makes of it."""
