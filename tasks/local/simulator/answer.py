@@ -47,6 +47,10 @@ class Burst(msgspec.Struct, frozen=True):
     clumped: bool
 
 
+BRIEF_TOKENS = 40
+BRIEF_BURST = (Burst(0, 12, 0.5, False),)
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What a request is meant to get. `refusal` says that the text declines to answer."""
 
@@ -69,6 +73,11 @@ def family(ask: Ask) -> Answer:
 def plain(ask: Ask) -> Answer:
     """The same text without any reasoning."""
     return limited(ask, Answer(visible(ask)))
+
+
+def brief(ask: Ask) -> Answer:
+    """A short text after a short thought: enough for a quirk to show."""
+    return limited(ask, Answer(visible(ask, BRIEF_TOKENS), capped(ask, BRIEF_BURST)))
 
 
 def visible(ask: Ask, size: int | None = None) -> tuple[str, ...]:

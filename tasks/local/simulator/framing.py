@@ -82,10 +82,16 @@ def send(event: Event, data: bytes) -> Send:
 
 
 def _clump(events: list[Event], style: Style) -> Send:
+    parts = [send(event, framed(event, style)) for event in events]
+    return merged(parts, b"".join(part.data for part in parts))
+
+
+def merged(parts: list[Send], data: bytes) -> Send:
+    """`data` as the one write that carries what `parts` carried."""
     return Send(
-        data=b"".join(framed(event, style) for event in events),
-        text="".join(event.text for event in events),
-        text_tokens=sum(event.text_tokens for event in events),
-        thinking_tokens=sum(event.thinking_tokens for event in events),
-        finish=next((event.finish for event in reversed(events) if event.finish), ""),
+        data=data,
+        text="".join(part.text for part in parts),
+        text_tokens=sum(part.text_tokens for part in parts),
+        thinking_tokens=sum(part.thinking_tokens for part in parts),
+        finish=next((part.finish for part in reversed(parts) if part.finish), ""),
     )

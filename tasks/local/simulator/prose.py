@@ -38,7 +38,7 @@ _TAILS = (
     ", one piece at a time", " until the end is earned", " while the gap lasts",
     "; nothing is shown twice", ", as the seed decided", " on every run",
 )  # fmt: skip
-_ASIDES = (
+ASIDES = (
     " Größe, naïveté and façade survive the trip.",
     " 日本語の文も途中で切れない。",
     " Съешь ещё этих мягких булок.",
@@ -97,7 +97,7 @@ def _part(chance: Chance) -> str:
     if draw < 0.04:
         return chance.pick(_FENCES)
     if draw < 0.14:
-        return chance.pick(_ASIDES)
+        return chance.pick(ASIDES)
     if draw < 0.24:
         return "\n\n" + _sentence(chance)
     return " " + _sentence(chance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -11,20 +11,9 @@ from tasks.local.simulator.answer import Answer, family, plain
 from tasks.local.simulator.ask import Ask
 from tasks.local.simulator.events import Event
 from tasks.local.simulator.prose import tokens
+from tasks.local.simulator.scenarios.moves import first_half, nothing
 from tasks.local.simulator.scenarios.scenario import Answering, Scenario, wired
-from tasks.local.simulator.steps import Ending, Pause, Script, Send
-
-
-def first_half(events: Iterable[Event]) -> Iterator[Pause | Send]:
-    """The writes up to the middle of the text."""
-    every = list(events)
-    left = sum(event.text_tokens for event in every) // 2
-    for step in framing.writes(every):
-        if isinstance(step, Send):
-            if step.text and left <= 0:
-                return
-            left -= step.text_tokens
-        yield step
+from tasks.local.simulator.steps import Ending, Script
 
 
 def reset(_ask: Ask, events: Iterable[Event]) -> Script:
@@ -60,11 +49,6 @@ def server_error(_ask: Ask, _events: Iterable[Event]) -> Script:
     return failures.failure(
         500, "The server had an error while processing your request.", kind="server_error"
     )
-
-
-def nothing(_ask: Ask) -> Answer:
-    """No text is ever meant to arrive."""
-    return Answer(())
 
 
 def half_with(finish: str) -> Answering:

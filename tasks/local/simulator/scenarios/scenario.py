@@ -37,18 +37,23 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """One named behaviour, asked for as a model.
 
     `answer` decides what is meant to be said, `shape` the events, `wire` what the connection
-    does with them, and `resume` what happens to a client that comes back. `quirk` is the number
-    in the catalogue of quirks, if it has one; `dialect` the only one in which it exists.
+    does with them, and `resume` what happens to a client that comes back. `dialect` is
+    the only one in which the behaviour exists.
     """
 
     name: str
     does: str
-    quirk: str = ""
     dialect: Literal["chat", "responses", "both"] = "both"
     answer: Answering = answers.family
     shape: Shaping = natural
     wire: Wiring = wired
     resume: Resuming = attached
+
+    @property
+    def quirk(self) -> str:
+        """The number in the catalogue of quirks that the name carries, if it carries one."""
+        number = self.name.removeprefix("sim:").partition("-")[0]
+        return number.upper() if number[:1] in "qr" and number[1:].isdecimal() else ""
 
     def intended(self, ask: Ask) -> Answer:
         """The whole answer, whatever the connection makes of it."""
@@ -58,3 +63,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """What the connection of `ask` performs."""
         steps = self.wire(ask, self.shape(ask, answer))
         return steps if ask.stream else whole(ask, steps, refusal=answer.refusal)
+
+
+class Quirk(Scenario, frozen=True, kw_only=True):
+    """A scenario that shows its point on a short answer."""
+
+    answer: Answering = answers.brief
