@@ -55,7 +55,7 @@ def test_what_counts_as_sent_is_a_prefix_of_what_was_intended(
 
     counted = "".join(step.text for step in script if isinstance(step, Send))
     assert intended.startswith(counted)
-    assert sum(isinstance(step, Head) for step in script) == 1
+    assert sum(isinstance(step, Head) for step in script) <= 1
 
 
 @settings(max_examples=20)

@@ -56,5 +56,19 @@ def no_model(model: str) -> Script:
     return failure(404, message, code="model_not_found", param="model")
 
 
+def wrong_dialect(model: str) -> Script:
+    message = f"The model '{model}' is not available on this endpoint."
+    return failure(400, message, code="unsupported_model", param="model")
+
+
+def no_response(name: str) -> Script:
+    return failure(404, f"Response with id '{name}' not found.", param="id")
+
+
+def too_old() -> Script:
+    """The refusal of a stream that was begun too long ago."""
+    return failure(400, "This response can no longer be streamed: it is more than 5 minutes old.")
+
+
 def no_path(method: str, path: str) -> Script:
     return failure(404, f"Invalid URL ({method} {path})", code="unknown_url")

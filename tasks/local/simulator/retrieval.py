@@ -66,7 +66,7 @@ class Responses:
         """`GET /v1/responses/{id}`, also with `stream=true&starting_after=N`."""
         stored = self._available(name)
         if stored is None:
-            return _unknown(name)
+            return failures.no_response(name)
         if query.get("stream") == "true":
             return self._joined(stored, query.get("starting_after", "-1"), entry)
         return failures.body(msgspec.json.encode(retrieved(stored, self._elapsed_s(stored))))
@@ -75,7 +75,7 @@ class Responses:
         """`POST /v1/responses/{id}/cancel`; a finished response stays as it is."""
         stored = self._available(name)
         if stored is None:
-            return _unknown(name)
+            return failures.no_response(name)
         if not stored.ask.background:
             return failures.failure(400, "Cannot cancel a synchronous response.")
         elapsed_s = self._elapsed_s(stored)
@@ -109,7 +109,7 @@ class Responses:
                 param="stream",
             )
         if time.monotonic() - stored.begun > RESUMABLE_S:
-            return too_old()
+            return failures.too_old()
         if not after.removeprefix("-").isdecimal():
             return failures.failure(400, "Invalid 'starting_after'.", param="starting_after")
         number = int(after)
@@ -118,14 +118,3 @@ class Responses:
         self._ledger.intend(entry, stored.ask, remaining_text(stored, number))
         entry.usage.prompt_tokens = 0
         return SCENARIOS[stored.ask.model].resume(stored, number, self._elapsed_s(stored))
-
-
-def too_old() -> Script:
-    """The refusal of a stream that was begun too long ago."""
-    return failures.failure(
-        400, "This response can no longer be streamed: it is more than 5 minutes old."
-    )
-
-
-def _unknown(name: str) -> Script:
-    return failures.failure(404, f"Response with id '{name}' not found.", param="id")

@@ -115,6 +115,8 @@ class Simulator:
         scenario = SCENARIOS.get(ask.model)
         if scenario is None:
             return failures.no_model(ask.model)
+        if not scenario.speaks(ask.dialect):
+            return failures.wrong_dialect(ask.model)
         ask = msgspec.structs.replace(
             ask, nth=self.ledger.count(ask.seed), now=entry.arrived, query=request.query
         )

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from tasks.local.simulator.dates import http_date
 from tasks.local.simulator.steps import Framing, Head, Headers
 
 HEAD_BYTES = 65_536
@@ -230,12 +231,3 @@ class Connection:
         given = {name for name, _ in head.headers}
         date = () if "date" in given else (("date", http_date(time.time())),)
         return (*date, ("x-request-id", request_id), *head.headers, *framing)
-
-
-def http_date(when: float) -> str:
-    """`when` as HTTP writes it, whatever the locale."""
-    moment = time.gmtime(when)
-    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.tm_wday]
-    month = "JanFebMarAprMayJunJulAugSepOctNovDec"[moment.tm_mon * 3 - 3 : moment.tm_mon * 3]
-    clock = f"{moment.tm_hour:02}:{moment.tm_min:02}:{moment.tm_sec:02}"
-    return f"{day}, {moment.tm_mday:02} {month} {moment.tm_year} {clock} GMT"

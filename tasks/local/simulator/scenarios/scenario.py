@@ -55,6 +55,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         number = self.name.removeprefix("sim:").partition("-")[0]
         return number.upper() if number[:1] in "qr" and number[1:].isdecimal() else ""
 
+    def speaks(self, dialect: str) -> bool:
+        """Whether the behaviour exists in `dialect`."""
+        return self.dialect in ("both", dialect)
+
     def intended(self, ask: Ask) -> Answer:
         """The whole answer, whatever the connection makes of it."""
         return self.answer(ask)
