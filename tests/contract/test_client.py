@@ -191,7 +191,7 @@ async def test_usage_after_the_sentinel_is_taken_and_text_after_it_is_not(client
     ("answer", "kind", "fault", "retryable"),
     [
         (plain("401 Unauthorized", b'{"error":{"message":"bad"}}'), "bad_key", "key", False),
-        (plain("404 Not Found", b"<html>"), "not_found", "request", False),
+        (plain("404 Not Found", b"<html>"), "wrong_url", "key", False),
         (plain("500 Oops", b""), "provider_error", "provider", True),
         (plain("529 Overloaded", b"<html>"), "overloaded", "provider", True),
         (plain("302 Found", b"", location="https://x/"), "redirect", "key", False),

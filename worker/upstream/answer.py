@@ -11,7 +11,8 @@ from collections import Counter
 from typing import Protocol
 
 from worker.upstream.bodies import Body, body_of, is_event_stream
-from worker.upstream.failures import UpstreamFailure, malformed
+from worker.upstream.encodings import encoding_for
+from worker.upstream.failures import UpstreamFailure, malformed, truncated
 from worker.upstream.happenings import Happening
 from worker.upstream.sse import Decoder, Event, EventTooLarge
 
@@ -39,13 +40,16 @@ class Dialect(Protocol):
 class Answer:
     """Reads one body in one dialect."""
 
-    def __init__(self, dialect: Dialect, content_type: str = "text/event-stream") -> None:
+    def __init__(
+        self, dialect: Dialect, content_type: str = "text/event-stream", encoding: str = ""
+    ) -> None:
         self.dialect = dialect
         self.failed: UpstreamFailure | None = None
         self.over = False
         #: Parsed events so far, for the progress clock.
         self.events = 0
         self._type = content_type
+        self._encoding = encoding_for(encoding)
         self._decoder = Decoder()
         self._body: Body | None = None
         self._begun = b""
@@ -58,6 +62,7 @@ class Answer:
 
     def feed(self, data: bytes) -> list[Happening]:
         """What these bytes bring, the end included when they are the end."""
+        data = self._unpacked(data)
         if self._body is not Body.EVENTS:
             data = self._opening(data)
         events = self._decoded(data)
@@ -73,6 +78,8 @@ class Answer:
 
     def close(self) -> list[Happening]:
         """The body ended cleanly."""
+        if not self._encoding.whole:
+            return self.cut(truncated("the compressed body ends in the middle"))
         if self._body is Body.JSON:
             happenings = self.dialect.whole(bytes(self._json))
         elif self._body is None:
@@ -102,6 +109,13 @@ class Answer:
             self._fail(failure)
             return []
 
+    def _unpacked(self, data: bytes) -> bytes:
+        try:
+            return self._encoding.feed(data)
+        except UpstreamFailure as failure:
+            self._fail(failure)
+            return b""
+
     def _decoded(self, data: bytes) -> list[Event]:
         try:
             return self._decoder.feed(data)
@@ -112,9 +126,10 @@ class Answer:
     def _opening(self, data: bytes) -> bytes:
         """Finds out what the body is; returns the bytes that are for the decoder."""
         if self._body is None:
-            self._begun += data
-            self._body = body_of(self._begun[:4096], self._type)
-            data, self._begun = (b"", self._begun) if self._body is None else (self._begun, b"")
+            # Blank lines before a body keep connections alive, for minutes at some providers.
+            begun = (self._begun + data).lstrip()
+            self._body = body_of(begun, self._type)
+            data, self._begun = (b"", begun) if self._body is None else (begun, b"")
         if self._body is Body.JSON:
             self._json += data
             if len(self._json) > JSON_BYTES:
@@ -126,9 +141,7 @@ class Answer:
         return data if self._body is Body.EVENTS else b""
 
     def _nothing_came(self) -> list[Happening]:
-        self._fail(
-            not_a_stream(self._type, self._begun) if self._begun.strip() else empty_answer(200)
-        )
+        self._fail(not_a_stream(self._type, self._begun) if self._begun else empty_answer(200))
         return []
 
     def _fail(self, failure: UpstreamFailure) -> None:

@@ -24,7 +24,7 @@ class Body(Enum):
 def body_of(begun: bytes, content_type: str) -> Body | None:
     """What a body that begins like this is; None while more bytes are needed to tell."""
     start = begun.removeprefix(_BOM).lstrip()
-    if not start or (len(begun) < len(_BOM) and _BOM.startswith(begun)):
+    if not start or _BOM.startswith(begun):
         return None
     if start[:1] in b"{[":
         return Body.JSON

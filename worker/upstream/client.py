@@ -62,7 +62,11 @@ class Client:
         exchange = self._transport.send("POST", _url(key, "chat/completions"), _headers(key), body)
         try:
             head = await _head(exchange, watch)
-            answer = Answer(Chat(), head.headers.get("content-type", ""))
+            answer = Answer(
+                Chat(),
+                head.headers.get("content-type", ""),
+                head.headers.get("content-encoding", ""),
+            )
             try:
                 while not answer.over:
                     happenings = await _advance(exchange, answer, watch)

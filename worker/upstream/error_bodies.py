@@ -22,6 +22,7 @@ class ErrorBody(msgspec.Struct, frozen=True):
     codes: tuple[str, ...] = ()
     param: str | None = None
     status: int | None = None
+    delay: str | float | None = None
 
 
 def error_in(document: Any) -> ErrorBody | None:
@@ -78,7 +79,20 @@ def _from_mapping(error: dict[str, Any], outer: dict[str, Any] | None = None) ->
         codes=tuple(dict.fromkeys(w.lower() for w in words if isinstance(w, str) and w != "error")),
         param=error["param"] if isinstance(error.get("param"), str) else None,
         status=numbers[0] if numbers else None,
+        delay=next((d for place in places if (d := _delay(place)) is not None), None),
     )
+
+
+def _delay(place: dict[str, Any]) -> str | float | None:
+    """A wait given as a field, here or in one of the `details`."""
+    details = place.get("details")
+    inner = [d for d in details if isinstance(d, dict)] if isinstance(details, list) else []
+    for fields in (place, *inner):
+        for name in ("retry_after", "retryDelay", "retry_after_seconds"):
+            value = fields.get(name)
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                return value
+    return None
 
 
 def _said(place: dict[str, Any]) -> Any:

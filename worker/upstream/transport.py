@@ -131,6 +131,11 @@ class Exchange:
                 await response.aclose()
         except Exception as error:
             self._failure = failure_of(error, began=self._head is not None)
+        except asyncio.CancelledError:
+            self._failure = UpstreamFailure(
+                "the client let the connection go", kind="closed", fault="network", retryable=True
+            )
+            raise
         finally:
             self._ended = True
             _wake(self._reader)
