@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from pydantic import SecretStr
 
-from settings.model import Clocks, Key
+from settings.model import Clocks
+from tests.harness.asking import REQUEST, SECRET, ask, fail, key_for, quick_client, text_of
 from tests.harness.wire import (
     DONE,
     END,
@@ -26,49 +26,13 @@ from tests.harness.wire import (
 from worker.outcomes import Outcome
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
-from worker.upstream.happenings import Finished, Happening, Text, Thinking, Usage
-from worker.upstream.request import Message, Request
-
-REQUEST = Request(model="gpt-5.5-codex", messages=(Message("user", "say hello"),))
-SECRET = "sk-test-0123456789"
-
-
-def key_for(server: WireServer, provider: str = "simulator") -> Key:
-    return Key(
-        alias="k1",
-        provider=provider,
-        base_url=server.base_url,
-        secret=SecretStr(SECRET),
-        account="a",
-    )
+from worker.upstream.happenings import Finished, Text, Thinking, Usage
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
-    async with Client(Clocks(connect_s=5, read_s=10)) as client:
+    async with quick_client() as client:
         yield client
-
-
-async def ask(client: Client, script: Script) -> list[Happening]:
-    async with WireServer(script) as server:
-        return [h async for batch in client.stream(REQUEST, key_for(server)) for h in batch]
-
-
-async def fail(client: Client, script: Script) -> tuple[UpstreamFailure, list[Happening]]:
-    seen: list[Happening] = []
-    async with WireServer(script) as server:
-        with pytest.raises(UpstreamFailure) as caught:
-            await collect(client, key_for(server), seen)
-    return caught.value, seen
-
-
-async def collect(client: Client, key: Key, seen: list[Happening]) -> None:
-    async for batch in client.stream(REQUEST, key):
-        seen += batch
-
-
-def text_of(happenings: list[Happening]) -> str:
-    return "".join(h.text for h in happenings if isinstance(h, Text))
 
 
 async def test_a_stream_becomes_thinking_text_usage_and_its_end(client: Client) -> None:
@@ -286,7 +250,7 @@ async def test_models_with_a_bad_key_says_so(client: Client) -> None:
     ],
 )
 async def test_each_clock_fires_by_its_name(clocks: Clocks, kind: str, script: Script) -> None:
-    async with Client(clocks) as client:
+    async with quick_client(clocks) as client:
         failure, seen = await fail(client, script)
 
     assert failure.kind == kind

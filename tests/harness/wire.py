@@ -24,6 +24,8 @@ class Step(Enum):
 
 PAUSE, RESET, HANG = Step.PAUSE, Step.RESET, Step.HANG
 
+END = b"0\r\n\r\n"
+
 Script = list[bytes | Step | asyncio.Event]
 
 
@@ -141,7 +143,9 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-END = b"0\r\n\r\n"
+def stream(*parts: bytes, **headers: str) -> Script:
+    """A whole chunked answer, one HTTP chunk a part."""
+    return [head(**headers), *[chunk(part) for part in parts if part], END]
 
 
 def plain(status: str, body: bytes, **headers: str) -> bytes:

@@ -14,7 +14,7 @@ from worker.upstream.bodies import Body, body_of, is_event_stream
 from worker.upstream.encodings import encoding_for
 from worker.upstream.failures import UpstreamFailure, malformed, truncated
 from worker.upstream.happenings import Happening
-from worker.upstream.sse import Decoder, Event, EventTooLarge
+from worker.upstream.sse import LIMIT_BYTES, Decoder, Event, EventTooLarge
 
 #: An answer in one JSON document is held whole; far more than any model writes.
 JSON_BYTES = 64 * 2**20
@@ -50,7 +50,7 @@ class Answer:
         self.events = 0
         self._type = content_type
         self._encoding = encoding_for(encoding)
-        self._decoder = Decoder()
+        self._decoder = Decoder(LIMIT_BYTES)
         self._body: Body | None = None
         self._begun = b""
         self._json = bytearray()

@@ -20,6 +20,10 @@ class Channel:
         self._chars = 0
         self._checksum = 0
 
+    @property
+    def spoke(self) -> bool:
+        return self._chars > 0 or bool(self._half)
+
     def say(self, text: str, *, rough: bool = False) -> str:
         """What of `text` can be handed on now. `rough`: it may hold halves of characters."""
         if rough or self._half:
@@ -30,6 +34,7 @@ class Channel:
 
     def rest_of(self, snapshot: str) -> str | None:
         """What `snapshot` adds to all that was said; None when it contradicts that."""
+        self.forget_half()
         snapshot = _paired(snapshot)
         said = snapshot[: self._chars]
         if not snapshot:
@@ -37,6 +42,10 @@ class Channel:
         if len(said) < self._chars or crc32(said.encode()) != self._checksum:
             return None
         return snapshot[self._chars :]
+
+    def forget_half(self) -> None:
+        """A snapshot brings the whole character."""
+        self._half = ""
 
     def close(self) -> str:
         """What is left to say at the end: a replacement for a half character, or nothing."""

@@ -29,6 +29,7 @@ from worker.upstream.error_bodies import ErrorBody, error_in
 from worker.upstream.failures import UpstreamFailure, failure_in_stream, malformed, truncated
 from worker.upstream.happenings import Finished, Happening, Refusal, Text, Thinking, Usage
 from worker.upstream.sse import Event
+from worker.upstream.think_tags import ThinkTags
 from worker.upstream.tool_calls import ToolCalls
 
 #: After `[DONE]`, for a usage chunk that comes late.
@@ -49,7 +50,7 @@ _NO_REASON = frozenset({"", "null", "none"})
 class Chat:
     """The state of one chat completion."""
 
-    def __init__(self, *, usage_expected: bool = True) -> None:
+    def __init__(self, *, usage_expected: bool = True, inline_thinking: bool = False) -> None:
         self.reasoning = 0
         self.visible = 0
         self.failed: UpstreamFailure | None = None
@@ -61,6 +62,7 @@ class Chat:
         self._refused = False
         self._text, self._thought, self._refusal = Channel(), Channel(), Channel()
         self._calls = ToolCalls()
+        self._tags = ThinkTags() if inline_thinking else None
 
     @property
     def notes(self) -> Counter[str]:
@@ -116,9 +118,10 @@ class Chat:
         """The last happenings. Raises when the answer has no end."""
         if self._reason is None and not (self._done and (self.visible or self.reasoning)):
             raise truncated()
+        out: list[Happening] = []
         rest = self._text.close()
-        closing: list[Happening] = [Text(rest)] if rest else []
-        return [*closing, Finished(*self._outcome())]
+        self._say([(False, rest)] if self._tags is None else self._tags.close(), out)
+        return [*out, Finished(*self._outcome())]
 
     def _choice(
         self, choice: Choice, out: list[Happening], thoughts: list[str], *, rough: bool = False
@@ -140,8 +143,7 @@ class Chat:
 
     def _visible(self, delta: Delta, out: list[Happening], rough: bool) -> None:
         if delta.content and (text := self._text.say(delta.content, rough=rough)):
-            self.visible += 1
-            out.append(Text(text))
+            self._say([(False, text)] if self._tags is None else self._tags.split(text), out)
         if delta.refusal and (text := self._refusal.say(delta.refusal, rough=rough)):
             self._refused = True
             self.visible += 1
@@ -152,6 +154,15 @@ class Chat:
         if calls:
             self.visible += len(calls)
             out += self._calls.fragments(calls)
+
+    def _say(self, pairs: list[tuple[bool, str]], out: list[Happening]) -> None:
+        for thinking, words in pairs:
+            if thinking:
+                self.reasoning += 1
+                out.append(Thinking(words, 1))
+            elif words:
+                self.visible += 1
+                out.append(Text(words))
 
     def _snapshot(self, message: Delta, out: list[Happening]) -> None:
         """A whole message: only what the deltas have not said yet is new."""

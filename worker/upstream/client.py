@@ -3,26 +3,31 @@
 `Client.stream` yields one list per read. Its last happening is `Finished`, or it raises
 `UpstreamFailure`; a cut stream never ends quietly. What arrived before a failure is yielded
 before it is raised. A failure of the connection after the answer's terminal is no failure.
+A reader that leaves early closes the generator (`contextlib.aclosing`), and so the connection.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import structlog
 
 from settings.model import Clocks, Key
-from worker.upstream.answer import Answer, empty_answer
+from worker.upstream.answer import Dialect
 from worker.upstream.chat import Chat
 from worker.upstream.clocks import Watch
-from worker.upstream.failures import UpstreamFailure, failure_of_answer, malformed
-from worker.upstream.happenings import Happening
+from worker.upstream.failures import UpstreamFailure, malformed
+from worker.upstream.following import follow, opened, rest_of
+from worker.upstream.happenings import Happening, Resumable
+from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
+from worker.upstream.responses import Responses
 from worker.upstream.transport import Exchange, Head, Transport
 
 log = structlog.get_logger(__name__)
@@ -30,9 +35,10 @@ log = structlog.get_logger(__name__)
 #: As many streams as one process may run.
 MAX_STREAMS = 2000
 
-#: What is read of an error's body, and for how long: it explains, and a stuck one must not block.
-ERROR_BYTES = 64 * 1024
-ERROR_BODY_S = 5.0
+#: A background response that can no longer be streamed is asked for this often.
+POLL_S = 2.0
+
+_JSON_BYTES = 64 * 2**20
 
 
 class Client:
@@ -43,6 +49,7 @@ class Client:
     ) -> None:
         self._clocks = clocks
         self._transport = Transport(clocks, ca_bundle, streams=streams)
+        self._refusals = Refusals()
 
     async def __aenter__(self) -> Self:
         return self
@@ -55,120 +62,126 @@ class Client:
     ) -> None:
         await self._transport.close()
 
-    async def stream(self, request: Request, key: Key) -> AsyncGenerator[list[Happening], None]:
-        """Asks, and yields what happens, one list per read; the last happening is `Finished`."""
-        body = msgspec.json.encode(body_for(request, key.profile))
-        watch = Watch(self._clocks)
-        exchange = self._transport.send("POST", _url(key, "chat/completions"), _headers(key), body)
-        try:
-            head = await _head(exchange, watch)
-            answer = Answer(
-                Chat(),
-                head.headers.get("content-type", ""),
-                head.headers.get("content-encoding", ""),
-            )
-            try:
-                while not answer.over:
-                    happenings = await _advance(exchange, answer, watch)
-                    if happenings:
-                        yield happenings
-                        watch.resume()
-                if answer.failed is not None:
-                    raise answer.failed
-                exchange.release()
-            except UpstreamFailure as failure:
-                failure.reasoning = answer.dialect.reasoning
-                failure.visible = answer.dialect.visible
-                failure.request_id = failure.request_id or head.request_id
-                raise
-            finally:
-                if answer.dialect.notes:
-                    log.info("upstream.noted", key=key.alias, **answer.dialect.notes)
-        finally:
-            exchange.abort()
-
     @property
     def open_streams(self) -> int:
         """Requests whose connection is not yet closed or free again."""
         return self._transport.open_exchanges
 
+    async def stream(self, request: Request, key: Key) -> AsyncGenerator[list[Happening], None]:
+        """Asks, and yields what happens, one list per read; the last happening is `Finished`."""
+        exchange, head, watch, body = await self._ask(request, key)
+        dialect = _dialect(request, body)
+        async with aclosing(follow(exchange, head, dialect, watch, key.alias)) as lists:
+            async for happenings in lists:
+                yield happenings
+
+    async def resume(
+        self, key: Key, at: Resumable, said: str = ""
+    ) -> AsyncGenerator[list[Happening], None]:
+        """Takes a background response up again after `at`; `said` is the text delivered so far.
+
+        When the provider no longer streams it, it is polled, and the missing rest delivered.
+        """
+        watch = Watch(self._clocks)
+        dialect = Responses(resumed=at, said=said)
+        path = f"responses/{at.response_id}?stream=true&starting_after={at.sequence}"
+        exchange = self._send("GET", key, path)
+        try:
+            head = await opened(exchange, watch)
+        except UpstreamFailure as failure:
+            if failure.status != 400:
+                raise
+            yield await self._polled(key, at.response_id, dialect)
+            return
+        async with aclosing(follow(exchange, head, dialect, watch, key.alias)) as lists:
+            async for happenings in lists:
+                yield happenings
+
+    async def cancel(self, key: Key, response_id: str) -> None:
+        """Stops a background response at the provider; one that has ended stays as it is."""
+        await self._whole("POST", key, f"responses/{response_id}/cancel")
+
     async def models(self, key: Key) -> list[str]:
         """The ids of the models this key can see."""
-        watch = Watch(self._clocks)
-        exchange = self._transport.send("GET", _url(key, "models"), _headers(key))
+        body = await self._whole("GET", key, "models")
         try:
-            await _head(exchange, watch)
-            body = await _rest(exchange, watch, limit_bytes=16 * 2**20)
+            document = json.loads(body)
+            listed = document.get("data") or document.get("models") or []
+            names = [entry if isinstance(entry, str) else entry["id"] for entry in listed]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise malformed("the list of models is not one", body) from None
+        return sorted(map(str, names))
+
+    async def _ask(
+        self, request: Request, key: Key
+    ) -> tuple[Exchange, Head, Watch, Mapping[str, Any]]:
+        """Posts the request; again without a parameter of ours that the provider refuses."""
+        path = "responses" if key.profile.dialect == "responses" else "chat/completions"
+        while True:
+            dropped = self._refusals.of(key.base_url, request.model)
+            body = body_for(request, key.profile, dropped)
+            exchange, watch = self._send("POST", key, path, body), Watch(self._clocks)
+            try:
+                return exchange, await opened(exchange, watch), watch, body
+            except UpstreamFailure as failure:
+                ours = {n: v for n, v in body.items() if n not in request.extra_body}
+                name = refused_parameter(failure, ours)
+                if name is None:
+                    raise
+                self._refusals.add(key.base_url, request.model, name)
+                log.warning(
+                    "upstream.parameter_dropped",
+                    key=key.alias,
+                    model=request.model,
+                    parameter=name,
+                )
+
+    async def _polled(self, key: Key, response_id: str, dialect: Responses) -> list[Happening]:
+        """Asks for a response until it has ended; what it adds, and its end."""
+        watch = Watch(self._clocks)
+        while True:
+            body = await self._whole("GET", key, f"responses/{response_id}")
+            if not _is_running(body):
+                happenings = dialect.whole(body)
+                if dialect.failed is not None:
+                    raise dialect.failed
+                return [*happenings, *dialect.finish()]
+            watch.headers_came()
+            watch.check()
+            await asyncio.sleep(POLL_S)
+
+    async def _whole(self, method: str, key: Key, path: str) -> bytes:
+        """The body of an answer that is no stream."""
+        watch = Watch(self._clocks)
+        exchange = self._send(method, key, path)
+        try:
+            await opened(exchange, watch)
+            body = await rest_of(exchange, watch, limit_bytes=_JSON_BYTES)
+            exchange.release()
         finally:
             exchange.abort()
-        return _models_in(body)
+        return body
+
+    def _send(
+        self, method: str, key: Key, path: str, body: Mapping[str, Any] | None = None
+    ) -> Exchange:
+        content = None if body is None else msgspec.json.encode(body)
+        url = f"{key.base_url.rstrip('/')}/{path}"
+        return self._transport.send(method, url, _headers(key), content)
 
 
-async def _head(exchange: Exchange, watch: Watch) -> Head:
-    """The head of a successful answer; raises what any other answer means."""
-    while (head := await exchange.head(watch.wait_s())) is None:
-        watch.check()
-    watch.headers_came()
-    if head.status in (204, 205):
-        raise empty_answer(head.status)
-    if not 200 <= head.status < 300:
-        body = b""
-        with contextlib.suppress(UpstreamFailure):
-            body = await _rest(exchange, watch, limit_bytes=ERROR_BYTES, within_s=ERROR_BODY_S)
-        raise failure_of_answer(head.status, head.headers, body)
-    return head
+def _dialect(request: Request, body: Mapping[str, Any]) -> Dialect:
+    if "input" in body:
+        return Responses()
+    return Chat(usage_expected="stream_options" in body, inline_thinking=request.inline_thinking)
 
 
-async def _advance(exchange: Exchange, answer: Answer, watch: Watch) -> list[Happening]:
-    """Reads once, and returns what that brought."""
+def _is_running(body: bytes) -> bool:
     try:
-        data = await exchange.read(watch.wait_s())
-    except UpstreamFailure as failure:
-        return answer.cut(failure)
-    if data is None:
-        if watch.patience_is_over():
-            return answer.conclude()
-        watch.check()
-        return []
-    if not data:
-        return answer.close()
-    seen = answer.events
-    happenings = answer.feed(data)
-    watch.bytes_came(events=answer.events > seen)
-    watch.end_within(answer.grace_s)
-    return happenings
-
-
-async def _rest(
-    exchange: Exchange, watch: Watch, *, limit_bytes: int, within_s: float | None = None
-) -> bytes:
-    """A body that is no stream, up to a limit in bytes and time."""
-    watch.end_within(within_s)
-    body = bytearray()
-    while len(body) < limit_bytes:
-        data = await exchange.read(watch.wait_s())
-        if data:
-            body += data
-            watch.bytes_came(events=True)
-        elif data is not None or watch.patience_is_over():
-            break
-        else:
-            watch.check()
-    return bytes(body[:limit_bytes])
-
-
-def _models_in(body: bytes) -> list[str]:
-    try:
-        document = json.loads(body)
-        listed = document.get("data") or document.get("models") or []
-        names = [entry if isinstance(entry, str) else entry["id"] for entry in listed]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise malformed("the list of models is not one", body) from None
-    return sorted(map(str, names))
-
-
-def _url(key: Key, path: str) -> str:
-    return f"{key.base_url.rstrip('/')}/{path}"
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(document, dict) and document.get("status") in ("queued", "in_progress")
 
 
 def _headers(key: Key) -> Mapping[str, str]:

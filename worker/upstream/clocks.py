@@ -17,6 +17,11 @@ from worker.upstream.failures import UpstreamFailure
 #: How often a clock is looked at while nothing arrives; timers stand still in a suspended host.
 LOOK_S = 5.0
 
+#: A look that comes this late means that the host or the loop stood still, and that bytes may be
+#: there which nobody had time to read: the clocks are then looked at once more, a second later.
+LATE_S = 2.0
+SECOND_LOOK_S = 1.0
+
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
@@ -28,7 +33,17 @@ def boottime() -> float:
 class Watch:
     """The clocks of one request, started when it is sent."""
 
-    __slots__ = ("_bytes", "_clocks", "_end", "_events", "_headers", "_now", "_start")
+    __slots__ = (
+        "_bytes",
+        "_clocks",
+        "_due",
+        "_end",
+        "_events",
+        "_headers",
+        "_mercy",
+        "_now",
+        "_start",
+    )
 
     def __init__(self, clocks: Clocks, now: Callable[[], float] = boottime) -> None:
         self._clocks = clocks
@@ -36,6 +51,7 @@ class Watch:
         self._start = self._bytes = self._events = now()
         self._headers = False
         self._end: float | None = None
+        self._due = self._mercy = self._start
 
     def headers_came(self) -> None:
         self._headers = True
@@ -61,14 +77,21 @@ class Watch:
 
     def wait_s(self) -> float:
         """How long to wait before looking at the clocks again."""
-        ends = [deadline for _, deadline, _ in self._deadlines()]
+        now = self._now()
+        next_end = max(min(deadline for _, deadline, _ in self._deadlines()), self._mercy)
         if self._end is not None:
-            ends.append(self._end)
-        return min(max(min(ends) - self._now(), 0.0), LOOK_S)
+            next_end = min(next_end, self._end)
+        wait_s = min(max(next_end - now, 0.0), LOOK_S)
+        self._due = now + wait_s
+        return wait_s
 
     def check(self) -> None:
         """Raises for the clock that ran out, if one did."""
         now = self._now()
+        if now - self._due > LATE_S:
+            self._mercy = now + SECOND_LOOK_S
+        if now < self._mercy:
+            return
         for name, deadline, limit_s in self._deadlines():
             if now >= deadline:
                 raise _ran_out(name, limit_s)

@@ -71,7 +71,7 @@ class Documents(Generic[T]):
         documents: list[T | dict[str, Any] | Sentinel] = []
         for event in events:
             if self.failed is None:
-                documents += self._event(event.data)
+                documents += [_typed(found, event.name) for found in self._event(event.data)]
         return documents
 
     def completes(self, event: Event) -> bool:
@@ -141,6 +141,13 @@ class Documents(Generic[T]):
     def _refuse(self, what: str, sample: bytes) -> None:
         self._fragment = b""
         self.failed = malformed(what, sample)
+
+
+def _typed(document: Any, name: str) -> Any:
+    """The name of an event is the type of a document that has none itself."""
+    if name != "message" and isinstance(document, dict) and not document.get("type"):
+        document["type"] = name
+    return document
 
 
 def _apart(text: str) -> tuple[list[Any], str, bool]:

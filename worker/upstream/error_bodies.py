@@ -56,9 +56,10 @@ def _is_flat_error(document: dict[str, Any]) -> bool:
     if document.get("type") == "error" or document.get("object") == "error":
         return True
     said = document.get("message") or document.get("msg")
-    return bool(said) and isinstance(said, str) and not document.get("choices") and (
-        "code" in document or document.get("success") is False or document.get("status") == "error"
-    )  # fmt: skip
+    if not isinstance(said, str) or not said or document.get("choices"):
+        return False
+    failed = document.get("success") is False or document.get("status") == "error"
+    return failed or document.get("code") is not None
 
 
 def _from_error(error: Any, document: dict[str, Any]) -> ErrorBody:

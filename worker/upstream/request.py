@@ -30,7 +30,10 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One request, the same for every dialect. Round-trips through JSON with msgspec."""
+    """One request, the same for every dialect. Round-trips through JSON with msgspec.
+
+    `inline_thinking` says that the model writes its reasoning into the text, in <think> tags.
+    """
 
     model: str
     messages: tuple[Message, ...]
@@ -39,6 +42,7 @@ class Request(msgspec.Struct, frozen=True):
     max_reasoning_tokens: int | None = 4096
     reasoning_chunk_buffer: int | None = 256
     extra_body: Mapping[str, Any] = {}
+    inline_thinking: bool = False
 
 
 def body_for(request: Request, profile: Profile, dropped: Set[str] = frozenset()) -> dict[str, Any]:
@@ -53,9 +57,10 @@ def body_for(request: Request, profile: Profile, dropped: Set[str] = frozenset()
     }
     if chat and profile.stream_usage:
         body["stream_options"] = {"include_usage": True}
-    body |= _optional(request, profile)
+    body |= _optional(request, profile, dropped)
     body |= request.extra_body
-    return {name: value for name, value in body.items() if name in RESERVED or name not in dropped}
+    kept = RESERVED | request.extra_body.keys()
+    return {name: value for name, value in body.items() if name in kept or name not in dropped}
 
 
 def check_extra_body(extra_body: Mapping[str, Any]) -> None:
@@ -70,7 +75,7 @@ def check_extra_body(extra_body: Mapping[str, Any]) -> None:
         )
 
 
-def _optional(request: Request, profile: Profile) -> dict[str, Any]:
+def _optional(request: Request, profile: Profile, dropped: Set[str]) -> dict[str, Any]:
     effort = request.effort or DEFAULT_EFFORT
     wanted: dict[str, Any] = {
         "reasoning_effort": effort,
@@ -81,9 +86,14 @@ def _optional(request: Request, profile: Profile) -> dict[str, Any]:
     if profile.dialect == "responses" and "reasoning_effort" in taken:
         taken["reasoning"] = {"effort": taken.pop("reasoning_effort")}
     if request.max_output_tokens is not None:
-        taken[_limit_name(profile)] = request.max_output_tokens
+        taken[_limit_name(profile, dropped)] = request.max_output_tokens
     return taken
 
 
-def _limit_name(profile: Profile) -> str:
-    return "max_output_tokens" if profile.dialect == "responses" else profile.output_limit
+def _limit_name(profile: Profile, dropped: Set[str]) -> str:
+    """What the provider calls the output limit; its other name once it refused this one."""
+    if profile.dialect == "responses":
+        return "max_output_tokens"
+    others = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+    name = profile.output_limit
+    return others.get(name, name) if name in dropped else name

@@ -238,7 +238,9 @@ def _named(error: BaseException, began: bool) -> tuple[str, str]:
                 f"the provider's certificate is not trusted ({tls.verify_message}):"
                 " add your CA with the ca_bundle setting or SSL_CERT_FILE"
             )
-        return ("connection_lost" if began else "tls"), f"TLS failed: {tls.reason or 'unknown'}"
+        reason = getattr(tls, "reason", None) or "no reason given"
+        kind = "tls" if reason in _NO_TLS_THERE and not began else "connection_lost"
+        return kind, f"TLS failed ({reason})"
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | ValueError | TypeError):
         return "bad_url", "the base_url or the key cannot be sent: check both for stray characters"
     if isinstance(error, httpx.LocalProtocolError):
@@ -252,6 +254,9 @@ def _named(error: BaseException, began: bool) -> tuple[str, str]:
         return "connection_lost", "the provider closed the connection without an answer"
     return "connection_lost", f"the connection failed ({type(error).__name__})"
 
+
+#: The other side does not speak TLS, or none we do: no retry will change that.
+_NO_TLS_THERE = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL"})
 
 _TABLE: list[tuple[type[Exception], str, str]] = [
     (httpx.ConnectTimeout, "connect_timeout", "no connection within the connect time-out"),
