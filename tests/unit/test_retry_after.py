@@ -6,8 +6,7 @@ import math
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from worker.upstream.retry_after import CAP_S, Advice, advice_in, seconds_of
 
