@@ -22,6 +22,9 @@ class Sink(Protocol):
 
     def take(self, item: Followed) -> None: ...
 
+    def say(self, line: str) -> None:
+        """A line of its own, for the person."""
+
     def close(self) -> None: ...
 
 
@@ -38,6 +41,9 @@ class JsonSink:
     def take(self, item: Followed) -> None:
         sys.stdout.write(msgspec.json.encode(as_json(item)).decode() + "\n")
         sys.stdout.flush()
+
+    def say(self, line: str) -> None:
+        sys.stderr.write(f"longstream: {line}\n")
 
     def close(self) -> None:
         return
@@ -61,7 +67,7 @@ class PipeSink:
         elif isinstance(item, End):
             self._rewind(self._splice.end())
         elif line := line_of(item):
-            self._say(line)
+            self.say(line)
 
     def close(self) -> None:
         return
@@ -80,12 +86,12 @@ class PipeSink:
             os.ftruncate(self._out.fileno(), self._start + kept)
             os.lseek(self._out.fileno(), 0, os.SEEK_END)
         else:
-            self._say(
+            self.say(
                 f"the answer was restarted and differs from character {to} on: what this pipe got "
                 "from there is void, and the new text follows"
             )
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
         if line != self._said:
             self._said = line
             sys.stderr.write(f"longstream: {line}\n")

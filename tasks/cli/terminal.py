@@ -70,6 +70,12 @@ class TerminalSink:
             else:
                 self._status = line_of(item)
 
+    def say(self, line: str) -> None:
+        with self._lock:
+            self._wipe()
+            self._out.write(f"\n\x1b[1m── {harmless(line)} ──\x1b[0m\n")
+            self._out.flush()
+
     def close(self) -> None:
         self._closing.set()
         self._ticker.join()

@@ -51,8 +51,10 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What the heartbeat learned about the streams it renewed."""
+    """What the heartbeat learned about the streams it renewed, and about everyone's leases."""
 
+    #: When the next lease of any worker expires unless renewed; None: there is no lease.
+    expiry_ms: int | None
     lost: tuple[Lease, ...]
     cancelled: tuple[Lease, ...]
 
@@ -116,9 +118,11 @@ def renew(
     return _RENEW, [k.leases, k.held, k.workers, k.slots], args
 
 
-def beat(leases: Sequence[Lease], reply: Iterable[int]) -> Beat:
-    answers = list(zip(leases, reply, strict=True))
+def beat(leases: Sequence[Lease], reply: Any) -> Beat:
+    expiry_ms, each = reply
+    answers = list(zip(leases, each, strict=True))
     return Beat(
+        expiry_ms=None if expiry_ms < 0 else int(expiry_ms),
         lost=tuple(lease for lease, answer in answers if answer == 0),
         cancelled=tuple(lease for lease, answer in answers if answer == 2),
     )

@@ -6,7 +6,9 @@
 -- ARGV[3]  ms until a lease expires unless renewed
 -- ARGV[4]  ms the worker counts as alive without being heard of
 -- ARGV[5+] job id, lease number, for each stream
--- Returns  for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was asked for
+-- Returns  {ms until the next lease of anyone expires (-1: there is none), answers}
+--          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
+--          asked for
 local leases, held, workers, slots = unpack(KEYS)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -24,4 +26,5 @@ for i = 5, #ARGV, 2 do
     table.insert(replies, 0)
   end
 end
-return replies
+local wake = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+return { wake and math.max(0, tonumber(wake) - now) or -1, replies }

@@ -7,15 +7,24 @@ while the loop turns: a process that hangs must lose its jobs to one that does n
 
 from __future__ import annotations
 
+import math
 import threading
 
 import redis
 import structlog
 
 from worker.admission import line
+from worker.admission.line import Lease
 from worker.engine import Engine
+from worker.keys import inbox_key
 from worker.runner import Stop
 from worker.store import connect
+
+#: While an expired lease waits for a worker with a free slot, it is looked at this often (s).
+_SHORTEST_S = 0.5
+
+#: A wake-up nobody takes is forgotten after this time, in seconds.
+_INBOX_S = 3600
 
 #: A worker counts as alive this many heartbeats after the last one.
 ALIVE_BEATS = 3
@@ -44,31 +53,45 @@ class Keeper:
         assert self._settings.redis_url is not None
         with connect(self._settings.redis_url) as client:
             while not self._closing.is_set():
+                wait_s = self._settings.worker.renew_s
                 try:
-                    self._beat(client)
+                    wait_s = min(wait_s, self._beat(client))
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.
                     _log.warning("lease.not_renewed", error=type(error).__name__)
-                self._closing.wait(self._settings.worker.renew_s)
+                self._closing.wait(wait_s)
 
-    def _beat(self, client: redis.Redis) -> None:
-        worker = self._settings.worker
-        turning = self._engine.idle_s() < worker.lease_s / 2
+    def _beat(self, client: redis.Redis) -> float:
+        """Renew everything; the seconds after which there may be a lease to reclaim."""
+        turning = self._engine.idle_s() < self._settings.worker.lease_s / 2
         if not turning:
             _log.error("engine.stuck", idle_s=round(self._engine.idle_s(), 1))
         held = self._engine.leases() if turning else []
-        for pool in self._settings.pools:
-            leases = [lease for lease in held if lease.pool == pool]
-            call = line.renew(
-                pool,
-                self._engine.worker,
-                leases,
-                slots=worker.concurrency,
-                lease_ms=int(worker.lease_s * 1000),
-                alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
-            )
-            beat = line.beat(leases, line.run(client, call))
-            for lease in beat.lost:
-                self._engine.stop(lease.job_id, Stop.LOST)
-            for lease in beat.cancelled:
-                self._engine.stop(lease.job_id, Stop.CANCEL)
+        return min(
+            self._renew(client, pool, [lease for lease in held if lease.pool == pool])
+            for pool in self._settings.pools
+        )
+
+    def _renew(self, client: redis.Redis, pool: str, leases: list[Lease]) -> float:
+        worker = self._settings.worker
+        call = line.renew(
+            pool,
+            self._engine.worker,
+            leases,
+            slots=worker.concurrency,
+            lease_ms=int(worker.lease_s * 1000),
+            alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
+        )
+        beat = line.beat(leases, line.run(client, call))
+        for lease in beat.lost:
+            self._engine.stop(lease.job_id, Stop.LOST)
+        for lease in beat.cancelled:
+            self._engine.stop(lease.job_id, Stop.CANCEL)
+        if beat.expiry_ms is None:
+            return math.inf
+        if beat.expiry_ms == 0:
+            # A feeder that went to sleep before this lease was granted does not know of it.
+            inbox = inbox_key(pool, self._engine.worker)
+            client.lpush(inbox, "lease")
+            client.expire(inbox, _INBOX_S)
+        return max(_SHORTEST_S, beat.expiry_ms / 1000)
