@@ -54,6 +54,10 @@ def test_it_stops_on_sigint_while_a_stream_runs() -> None:
     process.stop()
 
 
+def test_it_does_not_outlive_the_process_that_started_it() -> None:
+    assert Simulator().abandon() == 0
+
+
 def test_a_taken_port_is_one_clear_line(simulator: Simulator) -> None:
     port = str(simulator.place[1])
     command = [sys.executable, "-m", "tasks.local.simulator", "--port", port]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from tasks.local.simulator.ask import Ask, Refusal, parse_chat, parse_responses
-from tasks.local.simulator.scenarios import SCENARIOS
+from tasks.local.simulator.scenarios import every
 from tasks.local.simulator.steps import Send, Step
 
 
@@ -31,7 +32,7 @@ def _parsed(ask: Ask | Refusal) -> Ask:
 
 def steps(ask: Ask) -> list[Step]:
     """The script of a request."""
-    scenario = SCENARIOS[ask.model]
+    scenario = every()[ask.model]
     return list(scenario.script(ask, scenario.intended(ask)))
 
 
@@ -57,3 +58,58 @@ def responses_text(body: bytes) -> str:
     """The output text deltas of a Responses stream."""
     events = payloads(body)
     return "".join(e["delta"] for e in events if e["type"] == "response.output_text.delta")
+
+
+def decoded(body: bytes) -> list[tuple[str, str]]:
+    """The (event, data) pairs of a stream, by the letter of the WHATWG rules."""
+    text = body.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    lines = re.split("\r\n|\n|\r", text)[:-1]
+    found: list[tuple[str, str]] = []
+    name, data = "", []
+    for line in lines:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if not line:
+            if data:
+                found.append((name, "\n".join(data)))
+            name, data = "", []
+        elif field == "data":
+            data.append(value)
+        elif field == "event":
+            name = value
+    return found
+
+
+def visible(body: bytes) -> str:
+    """The text that a tolerant reader shows: content and refusals, whatever their shape."""
+    shown = []
+    for _, data in decoded(body):
+        if data == "[DONE]":
+            break
+        for document in _documents(data):
+            shown.append(_said(document))
+    return "".join(shown)
+
+
+def _documents(data: str) -> list[Any]:
+    for candidates in ([data], data.split("\n")):
+        try:
+            return [json.loads(text, strict=False) for text in candidates]
+        except ValueError:
+            continue
+    return []
+
+
+def _said(document: Any) -> str:
+    if not isinstance(document, dict):
+        return ""
+    if document.get("type") in ("response.output_text.delta", "response.refusal.delta"):
+        return str(document["delta"])
+    deltas = [choice.get("delta") or {} for choice in document.get("choices", [])]
+    return "".join(_plain(delta.get("content")) + (delta.get("refusal") or "") for delta in deltas)
+
+
+def _plain(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return content or ""

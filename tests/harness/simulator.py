@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,8 +19,13 @@ class Simulator:
     """One simulator process on a free port; at full speed unless told otherwise."""
 
     def __init__(self, *options: str, speed: str = "max") -> None:
-        command = [sys.executable, "-m", "tasks.local.simulator", "--speed", speed, *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        command = [sys.executable, "-m", "tasks.local.simulator", "--until-stdin-closes"]
+        self.process = subprocess.Popen(
+            [*command, "--speed", speed, *options],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert self.process.stdout is not None
         self.announced: dict[str, Any] = json.loads(self.process.stdout.readline())
         self.url: str = self.announced["url"]
@@ -30,9 +36,18 @@ class Simulator:
     def stop(self) -> int:
         self.process.terminate()
         code = self.process.wait(CALL_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._close_pipes()
         return code
+
+    def abandon(self) -> int:
+        """Close its stdin, as the death of the process that started it would."""
+        self._close_pipes()
+        return self.process.wait(CALL_S)
+
+    def _close_pipes(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def connect(self) -> socket.socket:
         return socket.create_connection(self.place, CALL_S)

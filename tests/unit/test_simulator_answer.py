@@ -9,8 +9,10 @@ from tasks.local.simulator.answer import BURST_TOKENS, GAP_S, Answer, bursts, fa
 from tasks.local.simulator.ask import Ask, Refusal, parse_chat
 from tasks.local.simulator.beats import CLUMP_EVENT_TOKENS, KEEPALIVE_S, Kind, beats
 from tasks.local.simulator.prose import OPENING, tokens
-from tasks.local.simulator.scenarios import SCENARIOS
+from tasks.local.simulator.scenarios import every
 from tests.harness.simulated import chat_ask
+
+SCENARIOS = every()
 
 prompts = st.text(max_size=40)
 

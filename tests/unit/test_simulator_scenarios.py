@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from tasks.local.simulator.ask import Ask
 from tasks.local.simulator.beats import Kind, beats
-from tasks.local.simulator.scenarios import FAMILIES, SCENARIOS
+from tasks.local.simulator.scenarios import every, faults, models, quirks
 from tasks.local.simulator.steps import Ending, Head, Send
 from tests.harness.simulated import (
     chat_ask,
@@ -20,6 +20,8 @@ from tests.harness.simulated import (
     sent,
     steps,
 )
+
+SCENARIOS = every()
 
 DIALECTS = {"chat": chat_ask, "responses": responses_ask}
 EVERY = [
@@ -35,7 +37,9 @@ def ask_for(name: str, dialect: str, **more: object) -> Ask:
 
 
 def test_no_two_scenarios_share_a_name() -> None:
-    assert len(SCENARIOS) == sum(len(family.SCENARIOS) for family in FAMILIES)
+    listed = (*models.SCENARIOS, *faults.SCENARIOS, *quirks.SCENARIOS)
+
+    assert len(SCENARIOS) == len(listed)
 
 
 @pytest.mark.parametrize(("name", "dialect"), EVERY)

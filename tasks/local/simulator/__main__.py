@@ -14,16 +14,21 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tasks.local.simulator.catalogue import table
 from tasks.local.simulator.server import Simulator
 
 LOOPBACK = "127.0.0.1"
+STDIN = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT; 1 when the port cannot be had."""
     options = _parser().parse_args(arguments)
+    if options.list:
+        sys.stdout.write(table())
+        return 0
     try:
-        asyncio.run(_run(options.host, options.port, options.speed, options.announce_file))
+        asyncio.run(_run(options))
     except OSError as error:
         sys.stderr.write(f"simulator: cannot listen on {options.host}:{options.port}: {error}\n")
         return 1
@@ -45,6 +50,12 @@ def _parser() -> argparse.ArgumentParser:
         help="divides every silence; 0 or 'max' leaves none",
     )
     parser.add_argument("--announce-file", metavar="PATH", help="write the announcement here too")
+    parser.add_argument(
+        "--until-stdin-closes",
+        action="store_true",
+        help="stop when stdin ends, so as not to outlive the process that holds it",
+    )
+    parser.add_argument("--list", action="store_true", help="print the models and stop")
     return parser
 
 
@@ -55,15 +66,24 @@ def _speed(text: str) -> float:
     return speed
 
 
-async def _run(host: str, port: int, speed: float, announce_file: str | None) -> None:
-    simulator = Simulator(speed=speed)
+async def _run(options: argparse.Namespace) -> None:
+    simulator = Simulator(speed=options.speed)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    _announce(host, await simulator.open(host, port), announce_file)
+    if options.until_stdin_closes:
+        loop.add_reader(STDIN, _watch_stdin, stopping)
+    port = await simulator.open(options.host, options.port)
+    _announce(options.host, port, options.announce_file)
     await stopping.wait()
     await simulator.close()
+
+
+def _watch_stdin(stopping: asyncio.Event) -> None:
+    if not os.read(STDIN, 4_096):
+        asyncio.get_running_loop().remove_reader(STDIN)
+        stopping.set()
 
 
 def _announce(host: str, port: int, announce_file: str | None) -> None:

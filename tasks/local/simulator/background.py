@@ -7,7 +7,7 @@ from the pace. Nothing runs in the background.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -18,13 +18,21 @@ from tasks.local.simulator.ask import Ask
 from tasks.local.simulator.events import Event, Shaping
 from tasks.local.simulator.steps import Script
 
+Resuming = Callable[["Stored", int, float], Script]
+
 
 class Stored(msgspec.Struct, kw_only=True):
-    """One response. `cancelled_s`: after so much of its own time nothing more was generated."""
+    """One response.
+
+    `resume` makes the script for a client that comes back: from the response, the number of the
+    last event it saw, and how far the response is in seconds. `cancelled_s`: after so much of its
+    own time nothing more was generated.
+    """
 
     ask: Ask
     answer: Answer
     shape: Shaping
+    resume: Resuming
     request_id: str
     begun: float
     cancelled_s: float | None = None

@@ -23,7 +23,7 @@ from tasks.local.simulator.background import (
 )
 from tasks.local.simulator.ledger import Entry, Ledger
 from tasks.local.simulator.responses import response_id
-from tasks.local.simulator.scenarios import SCENARIOS
+from tasks.local.simulator.scenarios.scenario import Scenario
 from tasks.local.simulator.steps import Script
 
 RESPONSES = 1_000
@@ -39,12 +39,13 @@ class Responses:
         self._speed = speed
         self._stored: OrderedDict[str, Stored] = OrderedDict()
 
-    def keep(self, ask: Ask, answer: Answer, entry: Entry) -> None:
+    def keep(self, ask: Ask, scenario: Scenario, answer: Answer, entry: Entry) -> None:
         """Store the response to `ask`, and bill a background one, which nobody has to read."""
         stored = Stored(
             ask=ask,
             answer=answer,
-            shape=SCENARIOS[ask.model].shape,
+            shape=scenario.shape,
+            resume=scenario.resume,
             request_id=entry.id,
             begun=time.monotonic(),
         )
@@ -117,4 +118,4 @@ class Responses:
         self._ledger.open(entry)
         self._ledger.intend(entry, stored.ask, remaining_text(stored, number))
         entry.usage.prompt_tokens = 0
-        return SCENARIOS[stored.ask.model].resume(stored, number, self._elapsed_s(stored))
+        return stored.resume(stored, number, self._elapsed_s(stored))

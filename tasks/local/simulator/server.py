@@ -20,7 +20,7 @@ from tasks.local.simulator.ask import Ask, Refusal, parse_chat, parse_responses
 from tasks.local.simulator.ledger import Entry, Ledger, key_hash
 from tasks.local.simulator.performer import Performer
 from tasks.local.simulator.retrieval import Responses
-from tasks.local.simulator.scenarios import SCENARIOS
+from tasks.local.simulator.scenarios import every, find
 from tasks.local.simulator.steps import Script
 from tasks.local.simulator.wire import BadRequest, Connection, Request, WatchedProtocol
 
@@ -112,7 +112,7 @@ class Simulator:
         ask = parse(request.body)
         if isinstance(ask, Refusal):
             return failures.refused(ask)
-        scenario = SCENARIOS.get(ask.model)
+        scenario = find(ask.model)
         if scenario is None:
             return failures.no_model(ask.model)
         if not scenario.speaks(ask.dialect):
@@ -123,7 +123,7 @@ class Simulator:
         answer = scenario.intended(ask)
         self.ledger.intend(entry, ask, answer.text)
         if ask.dialect == "responses":
-            self._responses.keep(ask, answer, entry)
+            self._responses.keep(ask, scenario, answer, entry)
         script = scenario.script(ask, answer)
         return self._responses.begun(ask, script) if ask.background else script
 
@@ -181,9 +181,9 @@ def _locked(request: Request) -> Script | None:
 def _models(path: str) -> Script:
     name = path.removeprefix("/v1/models").lstrip("/")
     if not name:
-        every = [_model(known) for known in SCENARIOS]
-        return failures.body(msgspec.json.encode({"object": "list", "data": every}))
-    if name not in SCENARIOS:
+        listed = [_model(known) for known in every()]
+        return failures.body(msgspec.json.encode({"object": "list", "data": listed}))
+    if find(name) is None:
         return failures.no_model(name)
     return failures.body(msgspec.json.encode(_model(name)))
 

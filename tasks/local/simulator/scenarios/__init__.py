@@ -1,40 +1,25 @@
-"""Every behaviour of the simulator by the name of the model that asks for it."""
+"""Every behaviour of the simulator by the name of the model that asks for it.
+
+The quirks are loaded when the first of them is asked for: they are many, and a start should be
+quick.
+"""
 
 from __future__ import annotations
 
-from tasks.local.simulator.scenarios import (
-    bodies,
-    channels,
-    chunks,
-    endings,
-    faults,
-    instream,
-    limits,
-    lines,
-    models,
-    octets,
-    parameters,
-    silences,
-    snapshots,
-)
+from importlib import import_module
+
+from tasks.local.simulator.scenarios import faults, models
 from tasks.local.simulator.scenarios.scenario import Scenario
 
-FAMILIES = (
-    models,
-    faults,
-    lines,
-    octets,
-    bodies,
-    instream,
-    chunks,
-    channels,
-    endings,
-    snapshots,
-    limits,
-    silences,
-    parameters,
-)
+_ORDINARY = {one.name: one for one in (*models.SCENARIOS, *faults.SCENARIOS)}
 
-SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for family in FAMILIES for scenario in family.SCENARIOS
-}
+
+def find(name: str) -> Scenario | None:
+    """The scenario with this name."""
+    return _ORDINARY.get(name) or every().get(name)
+
+
+def every() -> dict[str, Scenario]:
+    """All of them, in the order of the documentation."""
+    quirks: tuple[Scenario, ...] = import_module(f"{__name__}.quirks").SCENARIOS
+    return _ORDINARY | {one.name: one for one in quirks}

@@ -10,15 +10,13 @@ import msgspec
 from tasks.local.simulator import answer as answers, chat, framing, responses
 from tasks.local.simulator.answer import Answer
 from tasks.local.simulator.ask import Ask
-from tasks.local.simulator.background import Stored, attached
+from tasks.local.simulator.background import Resuming, attached
 from tasks.local.simulator.events import Event, Shaping
 from tasks.local.simulator.steps import Script
 from tasks.local.simulator.whole import whole
 
 Answering = Callable[[Ask], Answer]
 Wiring = Callable[[Ask, Iterable[Event]], Script]
-#: A stored response, the number of the last event seen, and how far the response is in seconds.
-Resuming = Callable[[Stored, int, float], Script]
 
 
 def natural(ask: Ask, answer: Answer) -> Iterator[Event]:

@@ -64,17 +64,16 @@ def at_once(_ask: Ask, events: Iterable[Event]) -> Script:
 def clumped(writes: Writes) -> Iterator[Step]:
     """Cut where the buffer is full, which is seldom where an event ends."""
     held: list[Send] = []
-    size = 0
     for step in writes:
         if isinstance(step, Pause):
             yield step
             continue
-        held.append(step)
-        size += len(step.data)
-        if size > BUFFER_BYTES:
-            early, late = split(step, (len(step.data) + BUFFER_BYTES - size,))
-            yield _merged([*held[:-1], early])
-            held, size = [late], len(late.data)
+        free = BUFFER_BYTES - sum(len(part.data) for part in held)
+        *full, rest = split(step, range(free, len(step.data), BUFFER_BYTES))
+        for piece in full:
+            yield _merged([*held, piece])
+            held.clear()
+        held.append(rest)
     if held:
         yield _merged(held)
 
