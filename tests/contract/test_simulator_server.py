@@ -180,6 +180,15 @@ def test_a_chunked_request_with_expect_is_read(simulator: Simulator) -> None:
         assert chat_text(read_reply(link).body)
 
 
+def test_a_client_of_http_1_0_gets_a_body_without_chunks(simulator: Simulator) -> None:
+    with simulator.connect() as link:
+        link.sendall(request(CHAT, chat("old")).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        reply = read_reply(link)
+
+    assert "transfer-encoding" not in reply.headers
+    assert reply.body == sent(steps(chat_ask("old", "sim:plain")))
+
+
 def test_bytes_that_are_no_request_get_a_400(simulator: Simulator) -> None:
     with simulator.connect() as link:
         link.sendall(b"nonsense\r\n\r\n")

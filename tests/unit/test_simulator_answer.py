@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, strategies as st
 
-from tasks.local.simulator.answer import BURST_TOKENS, GAP_S, Answer, bursts, family
+from tasks.local.simulator.answer import BURST_TOKENS, GAP_S, Answer, Burst, bursts, family
 from tasks.local.simulator.ask import Ask, Refusal, parse_chat
 from tasks.local.simulator.beats import CLUMP_EVENT_TOKENS, KEEPALIVE_S, Kind, beats
 from tasks.local.simulator.prose import OPENING, tokens
@@ -106,10 +107,18 @@ def test_a_long_silence_is_broken_by_keepalives() -> None:
     ask = chat_ask("quiet")
     seen = [beat for number in range(30) for beat in beats(chat_ask(f"{number}"), family(ask))]
 
-    silences = [beat.pause_s for beat in seen if beat.kind is Kind.KEEPALIVE]
+    assert Kind.KEEPALIVE in {beat.kind for beat in seen}
+    assert max(beat.pause_s for beat in seen) <= KEEPALIVE_S
 
-    assert silences
-    assert max(silences) <= KEEPALIVE_S
+
+@given(prompts, st.none() | st.integers(1, 600))
+def test_the_silences_of_a_burst_add_up_to_its_gap(prompt: str, size: int | None) -> None:
+    ask = chat_ask(prompt, reasoning_chunk_buffer=size)
+    burst = Burst(0, 1_000, 7.0, clumped=True)
+
+    seen = list(beats(ask, Answer((), (burst,))))[1:]
+
+    assert sum(beat.pause_s for beat in seen) == pytest.approx(7.0)
 
 
 def test_the_pace_of_visible_tokens_is_the_published_one() -> None:

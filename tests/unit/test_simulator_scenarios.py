@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -137,6 +138,15 @@ def test_an_early_end_has_its_own_reason(name: str, finish: str | None) -> None:
     last = payloads(sent(steps(chat_ask(model=name))))[-1]
 
     assert last["choices"][0]["finish_reason"] == finish
+
+
+def test_a_flaky_prompt_fails_once_and_about_one_in_ten_does() -> None:
+    asks = [chat_ask(f"flaky {number}", "sim:flaky") for number in range(300)]
+    failed = [ask for ask in asks if not sent(steps(ask)).endswith(b"[DONE]\n\n")]
+
+    assert 15 < len(failed) < 50
+    again = [msgspec.structs.replace(ask, nth=2) for ask in failed]
+    assert all(sent(steps(ask)).endswith(b"[DONE]\n\n") for ask in again)
 
 
 def test_a_refusal_is_not_content() -> None:

@@ -7,7 +7,7 @@ back by a gateway and is released in one write, several tokens to an event;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from enum import IntEnum
 
 import msgspec
@@ -70,27 +70,30 @@ def _burst(ask: Ask, burst: Burst, chance: Chance) -> Iterator[Beat]:
     step = max(1, ask.flush_every or burst.tokens)
     pieces = range(0, burst.tokens, step)
     for at in pieces:
-        yield from _silence(burst.gap_s / len(pieces))
-        yield from _clump(start + at, min(step, burst.tokens - at))
+        left_s = yield from _silence(burst.gap_s / len(pieces))
+        yield from _clump(start + at, min(step, burst.tokens - at), left_s)
 
 
 def _trickle(burst: Burst, start: int, chance: Chance) -> Iterator[Beat]:
-    yield from _silence(burst.gap_s)
+    pause_s = yield from _silence(burst.gap_s)
     for index in range(start, start + burst.tokens):
-        yield Beat(Kind.THINK, _thought(index, 1), 1, chance.log_normal(*THINKING))
+        yield Beat(Kind.THINK, _thought(index, 1), 1, pause_s)
+        pause_s = chance.log_normal(*THINKING)
 
 
-def _clump(start: int, size: int) -> Iterator[Beat]:
+def _clump(start: int, size: int, pause_s: float) -> Iterator[Beat]:
     for at in range(0, size, CLUMP_EVENT_TOKENS):
         count = min(CLUMP_EVENT_TOKENS, size - at)
-        yield Beat(Kind.THINK, _thought(start + at, count), count, joined=at > 0)
+        text = _thought(start + at, count)
+        yield Beat(Kind.THINK, text, count, 0.0 if at else pause_s, joined=at > 0)
 
 
-def _silence(seconds: float) -> Iterator[Beat]:
-    """`seconds` of nothing but keep-alives; the last of them ends the silence."""
-    count = int(seconds // KEEPALIVE_S) + 1
+def _silence(seconds: float) -> Generator[Beat, None, float]:
+    """Keep-alives while `seconds` pass; returns what is left of them after the last."""
+    count = int(seconds // KEEPALIVE_S)
     for _ in range(count):
-        yield Beat(Kind.KEEPALIVE, pause_s=seconds / count)
+        yield Beat(Kind.KEEPALIVE, pause_s=KEEPALIVE_S)
+    return seconds - count * KEEPALIVE_S
 
 
 def _thought(start: int, count: int) -> str:

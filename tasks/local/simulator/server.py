@@ -84,6 +84,7 @@ class Simulator:
             if request is None:
                 break
             connection.reusable = request.keeps_alive
+            connection.takes_chunks = request.version != "HTTP/1.0"
             goes_on = await self._answer(connection, request)
         await connection.close()
 

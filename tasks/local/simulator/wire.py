@@ -102,6 +102,7 @@ class Connection:
         self._transport = writer.transport
         self._framing = Framing.NONE
         self.reusable = True
+        self.takes_chunks = True
         self._transport.set_write_buffer_limits(high=PENDING_BYTES)
 
     async def request(self) -> Request | None:
@@ -124,7 +125,9 @@ class Connection:
     def begin(self, head: Head, request_id: str) -> None:
         """Write the head; its framing holds until `finish`."""
         self._framing = head.framing
-        if head.framing is Framing.CLOSE:
+        if self._framing is Framing.CHUNKED and not self.takes_chunks:
+            self._framing = Framing.CLOSE
+        if self._framing is Framing.CLOSE:
             self.reusable = False
         lines = [f"HTTP/1.1 {head.status} {REASONS.get(head.status, 'Unknown')}"]
         lines += [f"{name}: {value}" for name, value in self._headers(head, request_id)]
@@ -222,9 +225,9 @@ class Connection:
 
     def _headers(self, head: Head, request_id: str) -> Headers:
         framing: Headers = ()
-        if head.framing is Framing.CHUNKED:
+        if self._framing is Framing.CHUNKED:
             framing = (("transfer-encoding", "chunked"),)
-        elif head.framing is Framing.LENGTH:
+        elif self._framing is Framing.LENGTH:
             framing = (("content-length", str(head.length)),)
         if not self.reusable:
             framing += (("connection", "close"),)

@@ -13,7 +13,11 @@ from tasks.local.simulator.events import Event
 from tasks.local.simulator.prose import tokens
 from tasks.local.simulator.scenarios.moves import first_half, nothing
 from tasks.local.simulator.scenarios.scenario import Answering, Scenario, wired
+from tasks.local.simulator.seeded import Chance
 from tasks.local.simulator.steps import Ending, Script
+
+#: The share of prompts that fail at first.
+FLAKY_SHARE = 0.1
 
 
 def reset(_ask: Ask, events: Iterable[Event]) -> Script:
@@ -43,6 +47,14 @@ def too_many(ask: Ask, events: Iterable[Event]) -> Script:
         code="rate_limit_exceeded",
         headers=(("retry-after", "1"), ("x-ratelimit-remaining-requests", "0")),
     )
+
+
+def flaky(ask: Ask, events: Iterable[Event]) -> Script:
+    """Some prompts fail at first, and never twice."""
+    chance = Chance(ask.seed, "fault")
+    if ask.nth > 1 or not chance.happens(FLAKY_SHARE):
+        return wired(ask, events)
+    return chance.pick((too_many, server_error, reset, eof))(ask, events)
 
 
 def server_error(_ask: Ask, _events: Iterable[Event]) -> Script:
@@ -112,6 +124,11 @@ def _halves(event: Event) -> tuple[bytes, bytes]:
 
 
 SCENARIOS = (
+    Scenario(
+        name="sim:flaky",
+        does="The first request of one prompt in ten fails: 429, 500, RST or a clean end half-way.",
+        wire=flaky,
+    ),
     Scenario(name="sim:reset", does="RST after half of the text.", wire=reset),
     Scenario(name="sim:eof", does="A clean end of the body after half of the text.", wire=eof),
     Scenario(name="sim:stall", does="Silence, and no end, after half of the text.", wire=stall),
