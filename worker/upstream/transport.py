@@ -234,8 +234,9 @@ def _named(error: BaseException, began: bool) -> tuple[str, str]:
     causes = list(_causes(error))
     if tls := next((e for e in causes if isinstance(e, ssl.SSLError)), None):
         if isinstance(tls, ssl.SSLCertVerificationError):
+            why = getattr(tls, "verify_message", "no reason given")
             return "tls", (
-                f"the provider's certificate is not trusted ({tls.verify_message}):"
+                f"the provider's certificate is not trusted ({why}):"
                 " add your CA with the ca_bundle setting or SSL_CERT_FILE"
             )
         reason = getattr(tls, "reason", None) or "no reason given"
