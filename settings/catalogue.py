@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from settings.model import Account, Settings
+from settings.model import Account, Family, Settings
 from settings.wording import shown
 
 PREFIX = "LONGSTREAM_"
@@ -87,6 +87,8 @@ def _schema(owner: type[BaseModel], name: str) -> dict[str, Any]:
 def _kind(schema: dict[str, Any]) -> str:
     """The words for a plain value; nothing for tables, which are read elsewhere."""
     noun = _NOUNS.get(schema["type"], "")
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
     if "minLength" in schema:
         return f"{noun} that is not empty"
     low, above, high = (schema.get(k) for k in ("minimum", "exclusiveMinimum", "maximum"))
@@ -101,6 +103,12 @@ SETTINGS = tuple(_settings_of(Settings, ()))
 
 
 def limits_of(account: str) -> tuple[Setting, ...]:
-    """The limits `[accounts.NAME]` may hold; they have no variable."""
+    """What `[accounts.NAME]` may hold; it has no variable."""
     found = _settings_of(Account, ("accounts", account))
     return tuple(setting for setting in found if setting.path[-1] != "name")
+
+
+def limits_of_family(account: str, models: str) -> tuple[Setting, ...]:
+    """What `[accounts.NAME.families."MODELS"]` may hold."""
+    found = _settings_of(Family, ("accounts", account, "families", models))
+    return tuple(setting for setting in found if setting.path[-1] != "models")

@@ -8,7 +8,7 @@ secret are one value and travel together.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
@@ -25,6 +25,10 @@ _TEN_YEARS_S = 3_650 * _DAY_S
 SIMULATOR = "simulator"
 
 
+Refill = Literal["strict", "slices", "bucket"]
+Accounting = Literal["refund", "admission", "produced"]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -33,14 +37,48 @@ def _limit(meaning: str) -> Any:
     return Field(default=None, ge=1, le=10**12, description=meaning)
 
 
-class Account(_Frozen):
-    """The owner of the limits. None means: no limit known."""
+class Limits(_Frozen):
+    """What may be used of one thing. None means: no limit known."""
 
-    name: str
     streams: int | None = _limit("Streams open at once.")
     requests_per_minute: int | None = _limit("Requests a minute.")
     tokens_per_minute: int | None = _limit("Tokens a minute.")
     requests_per_day: int | None = _limit("Requests a day.")
+
+
+class Family(Limits):
+    """Limits of some models of an account, on top of the account's own."""
+
+    models: str
+
+    def serves(self, model: str) -> bool:
+        return fnmatchcase(model, self.models)
+
+
+class Account(Limits):
+    """The owner of the limits."""
+
+    name: str
+    refill: Refill = Field(
+        default="strict",
+        description="How the limits are kept: `strict` in any minute, `slices` in any 10 seconds, "
+        "`bucket` as a bucket that holds a minute and refills evenly.",
+    )
+    burst: float = Field(
+        default=0.05,
+        ge=0.001,
+        le=0.5,
+        description="The share of a limit that may be used at once; the rest is spread evenly.",
+    )
+    accounting: Accounting = Field(
+        default="refund",
+        description="What the provider counts: `refund` the estimate, corrected at the end; "
+        "`admission` the largest possible answer, never corrected; `produced` what is produced.",
+    )
+    day_zone: str = Field(
+        default="UTC", min_length=1, description="Time zone whose midnight begins a new day."
+    )
+    families: tuple[Family, ...] = ()
 
 
 class Key(_Frozen):

@@ -21,6 +21,7 @@ import redis
 
 from tasks.current import current
 from tasks.kinds import KINDS
+from worker.admission.estimates import estimate, pool_taking
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
@@ -43,8 +44,18 @@ __all__ = [
 _ID_BYTES = 6
 
 
-def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> str:
+def submit(
+    task: str,
+    *args: Any,
+    job_id: str | None = None,
+    tenant: str = "default",
+    priority: str = "normal",
+    **kwargs: Any,
+) -> str:
     """Submit a job and return its id. The same `job_id` again is the same job.
+
+    Tenants share what there is evenly, however many jobs each has waiting; `priority` is urgent,
+    normal or bulk, and stands above that.
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
@@ -53,16 +64,21 @@ def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> s
     if kind is None:
         from tasks.application import app
 
-        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id).id)
+        options = {"task_id": job_id, "tenant": tenant, "priority": priority}
+        return str(app.tasks[task].apply_async(args, kwargs, **options).id)
     settings = current()
-    model = kind.build(*args, **kwargs).model or settings.model
+    request = kind.build(*args, **kwargs)
+    model, size = request.model or settings.model, estimate(request)
     job = Submission(
         job_id=job_id,
         task=task,
         model=model,
-        pool=settings.pool_for(model).name,
+        pool=pool_taking(settings, model, size).name,
         label=kind.label(*args, **kwargs),
         message=plain_message(task, job_id, list(args), kwargs),
+        estimate=size,
+        tenant=tenant,
+        priority=priority,
     )
     with _store() as client:
         submit_job(client, job)

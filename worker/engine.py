@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from settings.model import Settings
 from worker.admission import line
-from worker.admission.line import Lease
+from worker.admission.line import Ending, Held, Lease
 from worker.log.commit import GroupCommit
+from worker.log.entries import Tokens
 from worker.runner import Attempt, Stop, Verdict, Work, Yielded
 from worker.store import connect_async
 from worker.upstream.client import Client
@@ -39,6 +40,7 @@ class Engine:
         self._redis_url = settings.redis_url
         self._attempts: dict[str, Attempt] = {}
         self._leases: dict[str, Lease] = {}
+        self._spent: dict[str, tuple[Tokens | None, Ending]] = {}
         self._draining = False
         self._turned_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
@@ -76,9 +78,9 @@ class Engine:
             self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join()
 
-    def leases(self) -> list[Lease]:
-        """The leases to renew."""
-        return list(self._leases.values())
+    def held(self) -> list[Held]:
+        """The leases to renew, with what their answers have so far."""
+        return [self._held(lease) for lease in list(self._leases.values())]
 
     def idle_s(self) -> float:
         """Seconds since the loop last turned. A loop that hangs must lose its leases."""
@@ -112,7 +114,7 @@ class Engine:
     async def _run(self, work: Work) -> Verdict:
         job_id = work.lease.job_id
         if self._draining:
-            await self._commit.call(*line.settle(work.lease, self.worker, back=True))
+            await self._commit.call(*line.settle(work.lease, back=True))
             return Yielded("the worker is shutting down")
         if job_id in self._attempts:
             return Yielded("this process runs the job already")
@@ -125,12 +127,23 @@ class Engine:
             return verdict
         finally:
             del self._attempts[job_id]
+            self._spent[job_id] = attempt.spent(), attempt.ending
             if verdict is None or isinstance(verdict, Yielded):
                 self._leases.pop(job_id, None)
+                del self._spent[job_id]
 
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)
-        await self._commit.call(*line.settle(lease, self.worker, back=False))
+        used, ending = self._spent.pop(lease.job_id, (None, ""))
+        await self._commit.call(*line.settle(lease, back=False, used=used, ending=ending))
+
+    def _held(self, lease: Lease) -> Held:
+        key, attempt = self.settings.key(lease.key), self._attempts.get(lease.job_id)
+        return Held(
+            lease=lease,
+            account=key.account if key else "",
+            produced=attempt.produced if attempt else 0,
+        )
 
     def _stop(self, job_id: str, why: Stop) -> None:
         if (attempt := self._attempts.get(job_id)) is not None:

@@ -21,8 +21,8 @@ import structlog
 
 from settings.errors import LongstreamError
 from settings.model import Settings
-from worker.admission import line
-from worker.admission.line import Lease
+from worker.admission import answers, line
+from worker.admission.line import Ending, Lease
 from worker.errors import StoreError
 from worker.keys import job_keys
 from worker.log.commit import GroupCommit
@@ -34,6 +34,7 @@ from worker.scripts import script
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished, Happening, Refusal, Text, Thinking, Usage
+from worker.upstream.limits import Limits
 from worker.upstream.request import Request
 
 _CLAIM = script("worker.log", "claim")
@@ -99,6 +100,11 @@ class Attempt:
         self._pumping: asyncio.Task[Finished] | None = None
         self._text: list[str] = []
         self._tokens = Tokens()
+        self._sent_away: Tokens | None = None
+        #: What the line should know of the end, and tokens of the answer so far.
+        self.ending: Ending = ""
+        self.produced = 0
+        self._telling: asyncio.Future[Any] | None = None
         self._failures = 0
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
 
@@ -108,6 +114,10 @@ class Attempt:
             self._stopped = why
             if self._pumping is not None:
                 self._pumping.cancel()
+
+    def spent(self) -> Tokens | None:
+        """What the provider counts, as far as that is known."""
+        return self._tokens if self._tokens != Tokens() else self._sent_away
 
     async def run(self) -> Verdict:
         """Start, claim, stream, conclude."""
@@ -143,7 +153,7 @@ class Attempt:
             record = await self._record()
             if record is not None:
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
-        await self._commit.call(*line.settle(self._lease, self._worker, back=False))
+        await self._commit.call(*line.settle(self._lease, back=False))
         return Yielded(f"not claimed: {why}")
 
     async def _streamed(self, writer: Writer) -> Verdict:
@@ -192,6 +202,7 @@ class Attempt:
         async with aclosing(stream) as batches:
             async for batch in batches:
                 for happening in batch:
+                    self.produced += getattr(happening, "tokens", 1)
                     if isinstance(happening, Text):
                         writer.text(happening.text)
                         self._text.append(happening.text)
@@ -217,11 +228,15 @@ class Attempt:
                 output=happening.output_tokens,
                 reasoning=happening.reasoning_tokens,
             )
+        elif isinstance(happening, Limits):
+            if heard := answers.hear(self._settings, self._lease, happening):
+                self._telling = asyncio.ensure_future(self._commit.call(*heard))
         elif isinstance(happening, Refusal):
             writer.text(happening.text)
             self._text.append(happening.text)
 
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
+        self.ending = "answered"
         if finished.outcome is not Outcome.COMPLETED:
             return await self._seal(writer, finished.outcome, finished.reason or "")
         result = await asyncio.to_thread(self._work.finish, "".join(self._text))
@@ -237,9 +252,13 @@ class Attempt:
 
     async def _failed(self, writer: Writer, failure: UpstreamFailure) -> Verdict:
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
-        counts = failure.status != 429
+        told = await answers.told(self._commit, self._settings, self._lease, failure)
+        self._sent_away = told.used
+        self.ending = "refused"
+        if told.free:
+            return await self._hand_back(writer, str(failure), failure=False)
         last = self._failures + 1 >= self._settings.worker.max_attempts
-        if not failure.retryable or (counts and last):
+        if told.fails or not failure.retryable or last:
             cut = failure.retryable and writer.length > 0
             return await self._seal(
                 writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
@@ -247,14 +266,20 @@ class Attempt:
         wait_s = failure.delay_s
         if wait_s is None:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
-        return await self._hand_back(writer, str(failure), failure=counts, wait_s=wait_s)
+        return await self._hand_back(writer, str(failure), failure=True, wait_s=wait_s)
 
     async def _hand_back(
         self, writer: Writer, reason: str, *, failure: bool, wait_s: float = 0.0
     ) -> Verdict:
         await writer.hand_back("handed_back", reason, failure=failure)
         await self._commit.call(
-            *line.settle(self._lease, self._worker, back=True, wait_ms=_ms(wait_s))
+            *line.settle(
+                self._lease,
+                back=True,
+                wait_ms=_ms(wait_s),
+                used=self.spent(),
+                ending=self.ending,
+            )
         )
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
         return Yielded(reason)

@@ -14,6 +14,7 @@ import redis
 
 from settings.errors import LongstreamError
 from worker.admission import line
+from worker.admission.estimates import UNKNOWN, Estimate
 from worker.keys import JOBS, job_keys
 from worker.scripts import script
 
@@ -21,6 +22,8 @@ _SUBMIT = script("worker.log", "submit")
 
 #: How many of the oldest index members one submit looks at; two a submit outrun their arrival.
 _PRUNED = 2
+
+_TENANT_CHARS = 200
 
 
 class StoreFull(LongstreamError):
@@ -80,17 +83,38 @@ class Submission:
     pool: str
     label: str
     message: Message
+    estimate: Estimate = UNKNOWN
+    tenant: str = "default"
+    priority: str = "normal"
     wait_ms: int = 0
+
+    def ticket(self) -> line.Ticket:
+        """What the line must know of the job. Raises LongstreamError."""
+        if self.priority not in line.CLASSES:
+            raise LongstreamError(
+                f"unknown priority {self.priority!r}: it is one of {', '.join(line.CLASSES)}"
+            )
+        if not 0 < len(self.tenant) <= _TENANT_CHARS:
+            raise LongstreamError(f"a tenant's name has 1 to {_TENANT_CHARS} characters")
+        return line.Ticket(
+            tenant=self.tenant,
+            priority=self.priority,
+            model=self.model,
+            kind=f"{self.task} {self.model} {self.estimate.effort}",
+            prompt=self.estimate.prompt,
+            cap=self.estimate.cap,
+        )
 
 
 def submit(client: redis.Redis, job: Submission) -> None:
     """Write the record, list the job, put it in the line. The same id again changes nothing."""
+    ticket = job.ticket()
     try:
         _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
         if client.hget(job_keys(job.job_id).record, "state") != b"waiting":
             return
         _list(client, job.job_id)
-        line.run(client, line.enqueue(job.pool, job.job_id, wait_ms=job.wait_ms))
+        line.run(client, line.enqueue(job.pool, job.job_id, ticket, wait_ms=job.wait_ms))
     except redis.OutOfMemoryError as error:
         raise StoreFull(
             f"Redis is full, job {job.job_id} was not submitted: "
@@ -104,6 +128,8 @@ def _fields(job: Submission) -> list[Any]:
         "model": job.model,
         "pool": job.pool,
         "label": job.label,
+        "tenant": job.tenant,
+        "priority": job.priority,
         "message": job.message.dump(),
     }
     return [part for pair in fields.items() for part in pair]

@@ -20,6 +20,7 @@ from celery.exceptions import Ignore
 from celery.result import AsyncResult
 
 from settings.errors import LongstreamError
+from worker.admission.estimates import estimate, pool_taking
 from worker.admission.line import Lease
 from worker.errors import JobFailed
 from worker.keys import job_keys
@@ -40,6 +41,11 @@ class StreamingTask(Task):
     throws = (JobFailed,)
     #: Return values are answers: nothing of them may reach a log line or an event.
     resultrepr_maxsize = 0
+
+    #: Whose jobs these are when `apply_async` is not told.
+    tenant = "default"
+    #: How urgent they are: "urgent", "normal" or "bulk"; a number is Celery's own and not ours.
+    priority: str | int | None = None
 
     def run(self, *args: Any, **kwargs: Any) -> Request:
         """Build the request. Must be pure: it runs at submit, and again for each attempt."""
@@ -67,7 +73,11 @@ class StreamingTask(Task):
         """Submit the job. Raises LongstreamError when the request can not be built or stored."""
         args, kwargs = tuple(args or ()), dict(kwargs or {})
         request = self._request(args, kwargs)
-        wait_s = _wait_s(options)
+        size, wait_s = estimate(request), _wait_s(options)
+        tenant = options.pop("tenant", None) or self.tenant
+        priority = options.pop("priority", None) or self.priority
+        # Celery's own priority is a number, and goes on to the message.
+        options["priority"] = None if isinstance(priority, str) else priority
         captured = _Captured()
         result = super().apply_async(
             args, kwargs, task_id, captured, link, link_error, shadow, **options
@@ -77,9 +87,12 @@ class StreamingTask(Task):
             job_id=result.id,
             task=str(self.name),
             model=request.model,
-            pool=self.app.longstream.pool_for(request.model).name,
+            pool=pool_taking(self.app.longstream, request.model, size).name,
             label=self.label(*args, **kwargs),
             message=captured.message,
+            estimate=size,
+            tenant=str(tenant),
+            priority=priority if isinstance(priority, str) else "normal",
             wait_ms=int(wait_s * 1000),
         )
         with connect(self.app.longstream.redis_url) as client:

@@ -9,7 +9,7 @@ from settings.model import Account, Key, Pool
 from tests.conftest import Store
 from tests.harness.waiting import wait_until
 from worker.admission import line
-from worker.admission.line import Granted, Lease
+from worker.admission.line import Granted, Held, Lease
 from worker.keys import inbox_key, pool_keys
 
 KEYS = pool_keys("p")
@@ -57,11 +57,11 @@ def start(store: Store, lease: Lease, run: str = "r1", *, worker: str = "w1") ->
 
 
 def settle(store: Store, lease: Lease, *, back: bool = False, wait_ms: int = 0) -> bool:
-    return bool(line.run(store.sync, line.settle(lease, "w1", back=back, wait_ms=wait_ms)))
+    return bool(line.run(store.sync, line.settle(lease, back=back, wait_ms=wait_ms)))
 
 
 def nothing_held(store: Store) -> bool:
-    names = (KEYS.leases, KEYS.held, KEYS.load, KEYS.streams, KEYS.places)
+    names = (KEYS.leases, KEYS.held, KEYS.load, KEYS.streams, KEYS.tickets)
     return not any(store.sync.exists(name) for name in names)
 
 
@@ -90,7 +90,7 @@ def test_streams_spread_over_accounts_and_stop_at_their_limit(store: Store) -> N
     only = Pool(name="p", keys=(key("k1", "a1"),))
     submit(store, "f")
     assert jobs_of(ask(store, pool=only)) == []
-    assert store.sync.zcard(KEYS.line) == 1
+    assert store.sync.zcard(KEYS.normal) == 1
 
 
 def test_only_the_first_message_of_a_grant_starts(store: Store) -> None:
@@ -147,8 +147,8 @@ def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> N
     submit(store, "a")
     (old,) = ask(store, "dead", handoff_ms=1).leases
     wait_until("reclaimed", lambda: ask(store, "w2").reclaimed)
-    call = line.renew("p", "dead", [old], slots=1, lease_ms=1000, alive_ms=1000)
-    assert line.beat([old], line.run(store.sync, call)).lost == (old,)
+    call = line.renew("p", "dead", [Held(old)], slots=1, lease_ms=1000, alive_ms=1000)
+    assert line.beat([Held(old)], line.run(store.sync, call)).lost == (old,)
     assert not settle(store, old)
     assert store.sync.hget(KEYS.load, "w2") == b"1"
 
@@ -156,7 +156,7 @@ def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> N
 def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     submit(store, "a")
     (lease,) = ask(store, handoff_ms=200).leases
-    line.run(store.sync, line.renew("p", "w1", [lease], slots=1, lease_ms=60_000, alive_ms=1))
+    line.run(store.sync, line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1))
     wait_until("w1 is forgotten", lambda: ask(store, "w2") and not alive(store, "w1"))
     assert store.sync.zscore(KEYS.leases, "a") is not None
 
@@ -178,8 +178,8 @@ def test_cancel_of_a_running_job_reaches_its_worker_twice(store: Store) -> None:
     (lease,) = ask(store).leases
     assert line.run(store.sync, line.withdraw("p", "a")) == b"held"
     assert store.sync.lrange(inbox_key("p", "w1"), 0, -1) == [b"cancel a"]
-    call = line.renew("p", "w1", [lease], slots=1, lease_ms=1000, alive_ms=1000)
-    assert line.beat([lease], line.run(store.sync, call)).cancelled == (lease,)
+    call = line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=1000, alive_ms=1000)
+    assert line.beat([Held(lease)], line.run(store.sync, call)).cancelled == (lease,)
 
 
 def test_submits_wake_sleepers_and_an_empty_line_forgets_the_rest(store: Store) -> None:

@@ -50,6 +50,7 @@ class Feeder:
         self._publish = publish
         self._cancel = cancel
         self._discard = discard
+        self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._main, name="longstream-feeder", daemon=True)
 
@@ -119,8 +120,10 @@ class Feeder:
             elsewhere=elsewhere,
             handoff_ms=int(worker.handoff_s * 1000),
             alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
+            epoch=self._epochs.get(pool, ""),
         )
         answer = line.granted(pool, line.run(client, call))
+        self._epochs[pool] = answer.epoch
         for job_id, lost in answer.reclaimed:
             _log.warning("lease.reclaimed", job=job_id, worker=lost)
         self._forget({lost for _, lost in answer.reclaimed}, client, pool)
@@ -133,7 +136,7 @@ class Feeder:
             self._publish(client, lease)
         except Exception as error:
             _log.warning("job.not_published", job=lease.job_id, error=type(error).__name__)
-            line.run(client, line.settle(lease, self._worker, back=True))
+            line.run(client, line.settle(lease, back=True))
 
     def _forget(self, lost: set[str], client: redis.Redis, pool: str) -> None:
         """Remove what a dead worker leaves behind: its queue, and its inbox."""

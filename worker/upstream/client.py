@@ -25,6 +25,7 @@ from worker.upstream.clocks import Watch
 from worker.upstream.failures import UpstreamFailure, malformed
 from worker.upstream.following import follow, opened, rest_of
 from worker.upstream.happenings import Happening, Resumable
+from worker.upstream.limits import limits_in
 from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
 from worker.upstream.responses import Responses
@@ -71,6 +72,8 @@ class Client:
         """Asks, and yields what happens, one list per read; the last happening is `Finished`."""
         exchange, head, watch, body = await self._ask(request, key)
         dialect = _dialect(request, body)
+        if limits := limits_in(head.headers):
+            yield [limits]
         async with aclosing(follow(exchange, head, dialect, watch, key.alias)) as lists:
             async for happenings in lists:
                 yield happenings
