@@ -14,11 +14,13 @@ if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
 -- none begins before the class has come to where it is now, so that idle time is not saved up.
 local tenant = ticket.class .. '/' .. ticket.tenant
 local reached = tonumber(redis.call('HGET', fair, 'at:' .. ticket.class) or 0)
-ticket.turn = math.max(reached, tonumber(redis.call('HGET', turns, tenant) or 0))
+local turn = math.max(reached, tonumber(redis.call('HGET', turns, tenant) or 0))
+-- Where turns are equal, who came first is first.
+ticket.turn = turn + redis.call('HINCRBY', fair, 'arrivals', 1) % 1000000 / 1000000
 local size = decoded(redis.call('HGET', sizes, ticket.kind))
 ticket.cost = math.max(1, ticket.prompt + expected_output(ticket, size))
 ticket.tries = 0
-redis.call('HSET', turns, tenant, exact(ticket.turn + ticket.cost))
+redis.call('HSET', turns, tenant, exact(turn + ticket.cost))
 redis.call('HSET', tickets, job, cjson.encode(ticket))
 if wait_ms > 0 then
   redis.call('ZADD', delayed, math.floor(now + wait_ms), job)

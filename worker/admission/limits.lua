@@ -6,6 +6,8 @@
 
 -- A limit that was learned grows by this share a minute until it is the configured one again.
 local REGROWTH = 0.02
+-- What fits but for this much, fits.
+local ROUNDING_MS = 0.01
 
 local function lower_of(configured, learned)
   if not learned then return configured end
@@ -90,6 +92,7 @@ local function fit(scope, tokens)
     if longer > wait then wait, reason = longer, 'tokens a minute' end
     free_share = math.min(free_share, buckets.headroom(scope.tokens, now))
   end
+  if wait < ROUNDING_MS then wait = 0 end
   return wait, reason, free_share
 end
 

@@ -6,7 +6,7 @@
 -- Classes share what there is by weight, and what one leaves is the others'.
 local WEIGHTS = { urgent = 70, normal = 25, bulk = 5 }
 -- Jobs that do not fit are passed over, but not more than this many.
-local LOOK = 16
+local LOOK = 32
 local PAGE = 16
 
 local rests_now = {}
@@ -111,7 +111,7 @@ local function best_key(config, accounts, ticket, claimed, first)
         if found.wait == 0 and found.share > most then best, most = key, found.share end
       end
       if found.wait >= 0 and found.wait < soonest.wait then
-        soonest, soonest.account = found, key.account
+        found.account, soonest = key.account, found
       end
       soonest.reason = soonest.reason or found.reason
       open = open or not found.closed

@@ -40,8 +40,8 @@ local function count_spent(account, quantity, amount)
   end
 end
 
--- Retries are a tenth of what succeeds, and one every ten seconds: a bad hour is no storm.
-local RETRIES, RETRY_MS, EARNED = 10, 10000, 0.1
+-- Retries are one for every two jobs that succeed, and one a second: a bad hour is no storm.
+local RETRIES, RETRY_MS, EARNED = 10, 1000, 0.5
 
 local function retries(state)
   local credit, at = unpack(state.retries or { RETRIES, now })
