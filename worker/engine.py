@@ -41,7 +41,7 @@ class Engine:
         self._attempts: dict[str, Attempt] = {}
         self._leases: dict[str, Lease] = {}
         self._spent: dict[str, tuple[Tokens | None, Ending]] = {}
-        self._draining = False
+        self.draining = False
         self._turned_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -69,7 +69,7 @@ class Engine:
 
         Safe in a signal handler: it only leaves a note for the loop.
         """
-        self._draining = True
+        self.draining = True
         self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_all_back)
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Engine:
 
     async def _run(self, work: Work) -> Verdict:
         job_id = work.lease.job_id
-        if self._draining:
+        if self.draining:
             await self._commit.call(*line.settle(work.lease, back=True))
             return Yielded("the worker is shutting down")
         if job_id in self._attempts:

@@ -114,7 +114,26 @@ def test_settling_is_done_once_and_frees_everything(store: Store) -> None:
     assert settle(store, lease)
     assert not settle(store, lease)
     assert nothing_held(store)
+
+
+def test_settling_wakes_one_worker_and_its_own_when_that_was_full(store: Store) -> None:
+    submit(store, "a", "b", "c")
+    first, second = ask(store, slots=2).leases
+    store.sync.delete(KEYS.nudge)
+    settle(store, first)
     assert store.sync.lrange(inbox_key("p", "w1"), 0, -1) == [b"slot"]
+    assert not store.sync.exists(KEYS.nudge)
+    settle(store, second)
+    assert store.sync.llen(inbox_key("p", "w1")) == store.sync.llen(KEYS.nudge) == 1
+
+
+def test_settling_on_a_worker_that_shuts_down_wakes_another(store: Store) -> None:
+    submit(store, "a", "b")
+    (lease,) = ask(store, slots=1).leases
+    line.run(store.sync, line.renew("p", "w1", [], slots=0, lease_ms=1000, alive_ms=1000))
+    store.sync.delete(KEYS.nudge)
+    settle(store, lease)
+    assert store.sync.llen(KEYS.nudge) == 1
 
 
 def test_a_job_put_back_keeps_its_place(store: Store) -> None:

@@ -7,6 +7,7 @@
 -- Returns  1 when it entered the line, 0 when it was there or runs
 -- include pool
 -- include tickets
+local SOON_MS = 100
 local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
 if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
@@ -27,6 +28,8 @@ if wait_ms > 0 then
 else
   stand_in_line(job, ticket)
 end
--- One wake-up for one sleeper. The bound keeps wake-ups nobody needs from piling up.
-wake(nudge, 'submit', 64)
+-- One wake-up for one sleeper, unless one is about to wake up anyhow. The bound keeps wake-ups
+-- nobody needs from piling up.
+local soon = tonumber(string.match(redis.call('GET', alarm) or '', '^%S+') or 0)
+if soon < now or soon > now + SOON_MS then wake(nudge, 'submit', 64) end
 return 1

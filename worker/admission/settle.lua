@@ -20,6 +20,8 @@ local input, output, how = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 
 local lease = decoded(redis.call('HGET', held, job))
 if not lease or lease.lease ~= tonumber(ARGV[2]) then return 0 end
+local room = tonumber(redis.call('HGET', slots, lease.worker) or 0)
+local used_slots = tonumber(redis.call('HGET', load, lease.worker) or 0)
 free(job, lease)
 local used = input >= 0 and output >= 0 and input + output or nil
 correct_charge(lease, used, lease.run == '')
@@ -54,9 +56,13 @@ else
   return_to_line(job, lease, wait_ms)
 end
 
--- The worker has a free slot; someone else may have been waiting for the account's.
-local inbox = inboxes .. ':' .. lease.worker
-wake(inbox, 'slot', 1024)
-redis.call('EXPIRE', inbox, 3600)
-if ARGV[3] == 'back' or not line_is_empty() then wake(nudge, 'settle', 64) end
+-- One wake-up: a worker that was full hears of its free slot, and takes what became free with it;
+-- else any worker that sleeps will do. One that has no slots is shutting down, and takes nothing.
+if room > 0 and used_slots >= room then
+  local inbox = inboxes .. ':' .. lease.worker
+  wake(inbox, 'slot', 1024)
+  redis.call('EXPIRE', inbox, 3600)
+elseif ARGV[3] == 'back' or not line_is_empty() then
+  wake(nudge, 'settle', 64)
+end
 return 1

@@ -79,7 +79,8 @@ class Keeper:
             pool,
             self._engine.worker,
             streams,
-            slots=worker.concurrency,
+            # No slots: whoever frees something of this worker wakes another one.
+            slots=0 if self._engine.draining else worker.concurrency,
             lease_ms=int(worker.lease_s * 1000),
             alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
             epoch=self._epochs.get(pool, ""),
