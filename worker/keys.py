@@ -34,19 +34,19 @@ class PoolKeys:
 
     urgent, normal, bulk   zset    job id by its turn: jobs ready to be granted, by class
     delayed  zset    job id by due time (ms): jobs that may not be granted yet
-    tickets  hash    job id -> JSON, from submit to the last settle; see enqueue.lua
+    tickets  hash    job id -> JSON, from submit to the last settle; see tickets.lua
     leases   zset    job id by expiry (ms)
-    held     hash    job id -> JSON, the lease; see grant.lua
+    held     hash    job id -> JSON, the lease; see picking.lua
     load     hash    worker -> leases it holds
     streams  hash    account, or account and family -> leases on it
     workers  zset    worker by the time (ms) until which it counts as alive
     slots    hash    worker -> how many streams it can run
     counter  string  last lease number given
     nudge    list    wake-ups for workers that sleep with a free slot
-    fair     hash    virtual times of the classes, and the pace of the line; see grant.lua
+    fair     string  virtual times of the classes, and the pace of the line; see progress.lua
     turns    hash    class and tenant -> virtual time of its next job; gone when the line is empty
     sizes    hash    task, model and effort -> JSON: how long its answers are
-    buckets  hash    account, or account and family -> JSON, its buckets; see limits.lua
+    buckets  hash    account, or account and family -> what is used of it; see states.lua
     rests    hash    what is kept out of use -> JSON: until when, and why; see rests.lua
     learned  hash    account, or account and family -> JSON: limits lower than those configured
     spent    hash    account, quantity and 5 minutes -> how much

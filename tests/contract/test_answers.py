@@ -221,7 +221,7 @@ def test_the_limit_an_answer_names_is_kept_to(line: Line) -> None:
     ("remaining", "granted"), [("0", 0), ("2", 2), ("70", 50), ("-1", 50), ("nan", 50)]
 )
 def test_what_remains_only_ever_tightens(line: Line, remaining: str, granted: int) -> None:
-    alone(line, requests_per_minute=1000)
+    alone(line, requests_per_minute=100, burst=0.5)
     lease = first(line)
     from worker.admission import answers
     from worker.upstream.limits import limits_in

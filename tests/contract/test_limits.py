@@ -53,18 +53,18 @@ def test_a_day_is_over_when_its_requests_are_used(line: Line) -> None:
     assert len(answer.leases) == 2
     assert answer.sleep_ms is not None
     assert 0 < answer.sleep_ms <= 60_001, "not longer than the leases"
-    assert line.state(KEYS.buckets, "a")["day"][1] == 2
+    assert line.used("a")["day_used"] == 2
 
 
 def test_the_day_begins_at_the_midnight_of_its_zone(line: Line) -> None:
     having(line, account(requests_per_day=9, day_zone="Pacific/Kiritimati"))
     line.submit("x")
     line.ask()
-    ahead = line.state(KEYS.buckets, "a")["day"][0]
+    ahead = line.used("a")["day"]
     having(line, account("b", requests_per_day=9, day_zone="Pacific/Pago_Pago"))
     line.submit("y")
     line.ask()
-    assert ahead - line.state(KEYS.buckets, "b")["day"][0] in (1, 2)
+    assert ahead - line.used("b")["day"] in (1, 2)
 
 
 def test_keys_of_one_account_share_its_limits(line: Line) -> None:
@@ -102,7 +102,7 @@ def test_equal_keys_get_equal_shares(line: Line) -> None:
 
 
 def tat(line: Line, dimension: str = "tokens") -> float:
-    return float(line.state(KEYS.buckets, "a")[dimension][0])
+    return line.used("a")[f"{dimension[0]}t"]
 
 
 def test_what_was_reserved_and_not_used_comes_back(line: Line) -> None:
@@ -151,7 +151,7 @@ def test_a_lease_that_never_started_gives_everything_back(line: Line) -> None:
     line.settle(lease, None, back=True)
     assert tat(line) < before[0] - 1_000
     assert before[1] - tat(line, "requests") > 99
-    assert line.state(KEYS.buckets, "a")["day"][1] == 0
+    assert line.used("a")["day_used"] == 0
 
 
 def test_a_provider_that_counts_at_admission_gives_nothing_back(line: Line) -> None:

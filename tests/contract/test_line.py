@@ -86,7 +86,9 @@ def test_a_worker_gets_no_more_than_its_free_slots(store: Store) -> None:
 
 def test_streams_spread_over_accounts_and_stop_at_their_limit(store: Store) -> None:
     submit(store, "a", "b", "c", "d", "e")
-    assert [lease.key for lease in ask(store).leases] == ["k1", "k2", "k1", "k2", "k2"]
+    granted = [lease.key for lease in ask(store).leases]
+    assert sorted(granted[:2]) == sorted(granted[2:4]) == ["k1", "k2"]
+    assert granted[4] == "k2"
     only = Pool(name="p", keys=(key("k1", "a1"),))
     submit(store, "f")
     assert jobs_of(ask(store, pool=only)) == []
@@ -176,7 +178,9 @@ def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     submit(store, "a")
     (lease,) = ask(store, handoff_ms=200).leases
     line.run(store.sync, line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1))
-    wait_until("w1 is forgotten", lambda: ask(store, "w2") and not alive(store, "w1"))
+    other = line.renew("p", "w2", [], slots=1, lease_ms=60_000, alive_ms=60_000)
+    wait_until("w1 is forgotten", lambda: line.run(store.sync, other) and not alive(store, "w1"))
+    assert ask(store, "w2").reclaimed == ()
     assert store.sync.zscore(KEYS.leases, "a") is not None
 
 

@@ -19,6 +19,8 @@ from worker.upstream.failures import UpstreamFailure, failure_of_answer
 
 POOL = "p"
 KEYS: PoolKeys = pool_keys(POOL)
+#: The numbers of an account's state, as states.lua has them.
+STATE = ["rt", "rw", "ru", "tt", "tw", "tu", "day", "day_used", "credit", "credit_at", "heard"]
 
 
 def key(alias: str, account: str | None = None, secret: str = "s") -> Key:
@@ -109,6 +111,10 @@ class Line:
         verdict: str = line.run(self.client, call).decode()
         self.settle(lease, 0, back=verdict == "back", ending="refused")
         return verdict
+
+    def used(self, account: str) -> dict[str, float]:
+        """What the store says is used of an account."""
+        return dict(zip(STATE, self.state(KEYS.buckets, account), strict=True))
 
     def state(self, name: str, of: str) -> Any:
         stored: Any = self.client.hget(name, of)

@@ -16,6 +16,7 @@
 -- Returns  'back' when the job should go back into the line, 'fail' when the request itself is
 --          refused; '' when the lease is gone
 -- include pool
+-- include states
 -- include buckets
 -- include rests
 -- include limits
@@ -25,6 +26,8 @@ if not lease or lease.lease ~= tonumber(ARGV[2]) then return '' end
 if lease.answer then return lease.answer end
 
 local config = cjson.decode(ARGV[11])
+local ticket = decoded(redis.call('HGET', tickets, job))
+local model = ticket and ticket.model or ''
 
 local function answered(verdict)
   lease.answer = verdict
@@ -54,7 +57,7 @@ end
 local function learn(dimension)
   local account = open_accounts(config)[lease.account]
   if not account then return end
-  local scopes = scopes_for(account, lease.model)
+  local scopes = scopes_for(account, model)
   local scope = scopes[#scopes]
   local lower
   if dimension == 'streams' then
@@ -70,17 +73,16 @@ end
 
 if kind == 'auth' then
   local name, print, others = 'key ' .. lease.key, '', 0
-  for _, key in ipairs(config.keys) do
-    if key.alias == lease.key then
-      print = key.print
+  for _, key in ipairs(config[1]) do
+    if key[1] == lease.key then
+      print = key[2]
     else
-      local other = decoded(redis.call('HGET', rests_of, 'key ' .. key.alias))
-      if not (other and other.print == key.print and now < other['until']) then
+      local other = decoded(redis.call('HGET', rests_of, 'key ' .. key[1]))
+      if not (other and other.print == key[2] and now < other['until']) then
         others = others + 1
       end
     end
   end
-  local ticket = decoded(redis.call('HGET', tickets, job))
   local before = ticket and ticket.avoid
   if before and before ~= lease.key then
     -- Two keys refuse the same request.
@@ -98,12 +100,12 @@ if kind == 'auth' then
 end
 
 local ms, name = tonumber(ARGV[5]), ARGV[3] .. ' ' .. lease.account
-if ARGV[3] == 'model' then name = name .. ' ' .. lease.model end
+if ARGV[3] == 'model' then name = name .. ' ' .. model end
 if ARGV[3] == 'day' then
   name = 'account ' .. lease.account
-  for _, account in ipairs(config.accounts) do
-    if ms < 0 and account.name == lease.account then
-      ms = 86400000 - (now + account.day_ms) % 86400000
+  for _, account in ipairs(config[2]) do
+    if ms < 0 and account[1] == lease.account then
+      ms = 86400000 - (now + account[3]) % 86400000
     end
   end
 end

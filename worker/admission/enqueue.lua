@@ -7,6 +7,7 @@
 -- Returns  1 when it entered the line, 0 when it was there or runs
 -- include pool
 -- include tickets
+-- include progress
 local SOON_MS = 100
 local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
@@ -14,10 +15,10 @@ if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
 -- Start-time fair queueing: a tenant's jobs follow each other at the distance of their cost, and
 -- none begins before the class has come to where it is now, so that idle time is not saved up.
 local tenant = ticket.class .. '/' .. ticket.tenant
-local reached = tonumber(redis.call('HGET', fair, 'at:' .. ticket.class) or 0)
+local reached = reached_by(ticket.class)
 local turn = math.max(reached, tonumber(redis.call('HGET', turns, tenant) or 0))
 -- Where turns are equal, who came first is first.
-ticket.turn = turn + redis.call('HINCRBY', fair, 'arrivals', 1) % 1000000 / 1000000
+ticket.turn = turn + redis.call('INCR', counter) % 1000000 / 1000000
 local size = decoded(redis.call('HGET', sizes, ticket.kind))
 ticket.cost = math.max(1, ticket.prompt + expected_output(ticket, size))
 ticket.tries = 0

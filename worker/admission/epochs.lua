@@ -1,7 +1,7 @@
 -- Noticing that the store lost its state: whoever knows another epoch than the store's own
 -- remembers more than it does. Needs pool.
---
--- Returns the epoch, and whether the caller's leases were granted by a state that is gone.
+
+-- The epoch, and whether the caller's leases were granted by a state that is gone.
 local function meet(known)
   local id = redis.call('HGET', epoch, 'id')
   if not id then

@@ -12,47 +12,58 @@
 -- Returns  {sleep_ms (-1: until woken), granted, reclaimed, epoch}
 --          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat
 -- include pool
--- include buckets
+-- include workers
 -- include tickets
+-- include states
 -- include leases
--- include rests
+-- include buckets
 -- include limits
+-- include rests
+-- include progress
 -- include epochs
 -- include picking
 local worker, room = ARGV[1], tonumber(ARGV[2]) - tonumber(ARGV[3])
-local config = cjson.decode(ARGV[7])
 
-redis.call('ZADD', workers, math.floor(now + ARGV[5]), worker)
-redis.call('HSET', slots, worker, ARGV[2])
-for _, gone in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT', 0, 100)) do
-  redis.call('ZREM', workers, gone)
-  redis.call('HDEL', slots, gone)
+-- The heartbeat says often enough who is alive; here it is said of those that have none yet.
+local alive_until = redis.call('ZSCORE', workers, worker)
+if not alive_until or tonumber(alive_until) < now + ARGV[5] / 2 then
+  hear_of(worker, ARGV[2], ARGV[5])
+end
+
+local function first_of(set)
+  local score = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+  return score and tonumber(score) or math.huge
 end
 
 local reclaimed = {}
-for _, job in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 200)) do
-  local lease = cjson.decode(redis.call('HGET', held, job))
-  free(job, lease)
-  correct_charge(lease, nil, lease.run == '')
-  return_to_line(job, lease, 0)
-  table.insert(reclaimed, job)
-  table.insert(reclaimed, lease.worker)
+local expiry, due = first_of(leases), first_of(delayed)
+if expiry <= now then
+  for _, job in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 200)) do
+    local lease = cjson.decode(redis.call('HGET', held, job))
+    free(job, lease)
+    correct_charge(lease, nil, lease.run == '')
+    return_to_line(job, lease, 0)
+    table.insert(reclaimed, job)
+    table.insert(reclaimed, lease.worker)
+  end
+  expiry = first_of(leases)
 end
-
-for _, job in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 1000)) do
-  redis.call('ZREM', delayed, job)
-  stand_in_line(job, cjson.decode(redis.call('HGET', tickets, job)))
+if due <= now then
+  for _, job in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 1000)) do
+    redis.call('ZREM', delayed, job)
+    stand_in_line(job, cjson.decode(redis.call('HGET', tickets, job)))
+  end
+  due = first_of(delayed)
 end
 
 local id = meet(ARGV[6])
 room = room - tonumber(redis.call('HGET', load, worker) or 0)
-local granted, soonest = {}, nil
-if room > 0 and not line_is_empty() then granted, soonest = grant_all(config, worker, room) end
+local granted, soonest, is_empty = {}, nil, nil
+if room > 0 then granted, soonest, is_empty = grant_all(worker, room) end
 room = room - #granted / 3
-
-if line_is_empty() then
+if is_empty then
   redis.call('DEL', nudge, blocked)
-  if redis.call('EXISTS', delayed) == 0 then redis.call('DEL', turns) end
+  if due == math.huge then redis.call('DEL', turns) end
 end
 
 -- One sleeper is enough to wake up when the next job fits; the others leave it that one and come
@@ -67,18 +78,16 @@ if soonest then
   else
     redis.call('SET', alarm, exact(now + soonest) .. ' ' .. worker)
   end
-elseif room <= 0 then
+elseif room <= 0 and not is_empty then
   -- Without a free slot it will not come: someone else has to look after what still waits.
   local owner = string.match(redis.call('GET', alarm) or '', '^%S+ (.*)$')
   if owner == worker then
     redis.call('DEL', alarm)
-    if not line_is_empty() then wake(nudge, 'alarm', 64) end
+    wake(nudge, 'alarm', 64)
   end
 end
 
 -- Whoever sleeps must also be up when the next lease expires or the next job falls due.
-for _, set in ipairs({ leases, delayed }) do
-  local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
-  if first then soonest = math.min(soonest or math.huge, tonumber(first) - now + 1) end
-end
-return { soonest and math.ceil(math.max(1, soonest)) or -1, granted, reclaimed, id }
+if #granted > 0 then expiry = math.min(expiry, math.floor(now + ARGV[4])) end
+soonest = math.min(soonest or math.huge, math.min(expiry, due) - now + 1)
+return { soonest < math.huge and math.ceil(math.max(1, soonest)) or -1, granted, reclaimed, id }

@@ -7,18 +7,19 @@
 -- ARGV[4+] dimension ('requests' or 'tokens'), limit, remaining (-1: not said), for each
 -- Returns  1 when it was newer than what was heard before, else 0
 -- include pool
+-- include states
 -- include buckets
--- include rests
 -- include limits
 local lease = decoded(redis.call('HGET', held, ARGV[1]))
 if not lease or lease.lease ~= tonumber(ARGV[2]) then return 0 end
 local account = open_accounts(cjson.decode(ARGV[3]))[lease.account]
 if not account then return 0 end
-local scopes = scopes_for(account, lease.model)
+local ticket = decoded(redis.call('HGET', tickets, ARGV[1]))
+local scopes = scopes_for(account, ticket and ticket.model or '')
 local scope = scopes[#scopes]
 -- An older request's answer knows less than a newer one's.
-if (scope.state.heard or 0) > lease.lease then return 0 end
-scope.state.heard = lease.lease
+if scope.state[HEARD] > lease.lease then return 0 end
+scope.state[HEARD] = lease.lease
 
 local learned = decoded(redis.call('HGET', learned_of, scope.name)) or {}
 for i = 4, #ARGV, 3 do
@@ -29,7 +30,7 @@ for i = 4, #ARGV, 3 do
       local known = limit * bucket.period / 60000
       if known < bucket.limit then learned[dimension] = { known, now } end
     end
-    if remaining >= 0 then buckets.tighten(bucket, remaining, now) end
+    if remaining >= 0 then tighten(bucket, remaining, now) end
   end
 end
 if next(learned) then redis.call('HSET', learned_of, scope.name, cjson.encode(learned)) end

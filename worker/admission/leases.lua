@@ -1,4 +1,4 @@
--- Ending leases. Needs pool, tickets.
+-- Ending leases. Needs pool, tickets, states.
 local function decrement(hash, field)
   if redis.call('HINCRBY', hash, field, -1) <= 0 then redis.call('HDEL', hash, field) end
 end
@@ -24,13 +24,13 @@ local function correct_charge(lease, tokens, unused)
   if share == 0 then return end
   for _, taken in ipairs(lease.taken) do
     local scope, request_ms, tokens_ms, day = unpack(taken)
-    local state = decoded(redis.call('HGET', buckets_of, scope))
-    if state then
-      if state.tokens then state.tokens[1] = state.tokens[1] - share * tokens_ms end
-      if unused and state.requests then state.requests[1] = state.requests[1] - request_ms end
-      if unused and state.day and state.day[1] == day then state.day[2] = state.day[2] - 1 end
-      redis.call('HSET', buckets_of, scope, cjson.encode(state))
+    local state = read_state(redis.call('HGET', buckets_of, scope))
+    state[TT] = math.max(0, state[TT] - share * tokens_ms)
+    if unused then
+      state[RT] = math.max(0, state[RT] - request_ms)
+      if state[DAY] == day then state[USED] = math.max(0, state[USED] - 1) end
     end
+    write_state(scope, state)
   end
 end
 
@@ -38,8 +38,8 @@ end
 local function return_to_line(job, lease, wait_ms)
   local ticket = decoded(redis.call('HGET', tickets, job))
   if not ticket then
-    ticket = { turn = 0, class = 'normal', tenant = 'default', model = lease.model,
-      kind = lease.kind, prompt = 0, cost = 1, tries = 0 }
+    ticket = { turn = 0, class = 'normal', tenant = 'default', model = '',
+      kind = '', prompt = 0, cost = 1, tries = 0 }
     redis.call('HSET', tickets, job, cjson.encode(ticket))
   end
   if wait_ms > 0 then

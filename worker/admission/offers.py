@@ -24,7 +24,7 @@ _SLICE_MS = 10_000
 _FINGERPRINT_CHARS = 12
 
 
-class Scope(msgspec.Struct, frozen=True):
+class Scope(msgspec.Struct, frozen=True, array_like=True):
     """Limits in units per `period` (ms); 0 for none. `models` is a Lua pattern, "" for all."""
 
     name: str
@@ -37,7 +37,7 @@ class Scope(msgspec.Struct, frozen=True):
     period: float
 
 
-class Offer(msgspec.Struct, frozen=True):
+class Offer(msgspec.Struct, frozen=True, array_like=True):
     """One key of the pool."""
 
     alias: str
@@ -45,7 +45,7 @@ class Offer(msgspec.Struct, frozen=True):
     account: str
 
 
-class Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True, array_like=True):
     """One account: its own limits first, then those of its families."""
 
     name: str
@@ -54,7 +54,7 @@ class Owner(msgspec.Struct, frozen=True):
     scopes: tuple[Scope, ...]
 
 
-class Offers(msgspec.Struct, frozen=True):
+class Offers(msgspec.Struct, frozen=True, array_like=True):
     keys: tuple[Offer, ...]
     accounts: tuple[Owner, ...]
 

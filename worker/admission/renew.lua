@@ -11,17 +11,18 @@
 --          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
 --          asked for
 -- include pool
+-- include workers
+-- include states
 -- include epochs
 local worker = ARGV[1]
 
-redis.call('ZADD', workers, math.floor(now + ARGV[4]), worker)
-redis.call('HSET', slots, worker, ARGV[2])
+hear_of(worker, ARGV[2], ARGV[4])
 local id, lost = meet(ARGV[5])
 
 -- The store lost this lease, and nobody else has the job: what runs goes on to count.
 local function adopt(job, number, key, account)
-  local lease = { lease = number, worker = worker, key = key, account = account, model = '',
-    run = 'adopted', at = now, mode = 'refund', kind = '', tokens = 0,
+  local lease = { lease = number, worker = worker, key = key, account = account, run = 'adopted',
+    at = now, mode = 'refund', tokens = 0,
     taken = { { account, 0, 0, 0 } } }
   redis.call('HSET', held, job, cjson.encode(lease))
   redis.call('HINCRBY', load, worker, 1)
@@ -35,12 +36,10 @@ local function charge_produced(job, lease, produced)
   local more = produced - (lease.produced or 0)
   if lease.mode ~= 'produced' or more <= 0 or lease.tokens <= 0 then return end
   for _, taken in ipairs(lease.taken) do
-    local state = decoded(redis.call('HGET', buckets_of, taken[1]))
-    if state and state.tokens then
-      local ms = taken[3] * more / lease.tokens
-      taken[3], state.tokens[1] = taken[3] + ms, math.max(state.tokens[1], now) + ms
-      redis.call('HSET', buckets_of, taken[1], cjson.encode(state))
-    end
+    local state = read_state(redis.call('HGET', buckets_of, taken[1]))
+    local ms = taken[3] * more / lease.tokens
+    taken[3], state[TT] = taken[3] + ms, math.max(state[TT], now) + ms
+    write_state(taken[1], state)
   end
   lease.tokens, lease.produced = lease.tokens + more, produced
   redis.call('HSET', held, job, cjson.encode(lease))

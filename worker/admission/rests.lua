@@ -39,18 +39,3 @@ local function count_spent(account, quantity, amount)
     if tonumber(string.match(old, '%d+$')) < piece - 12 then redis.call('HDEL', spent, old) end
   end
 end
-
--- Retries are one for every two jobs that succeed, and one a second: a bad hour is no storm.
-local RETRIES, RETRY_MS, EARNED = 10, 1000, 0.5
-
-local function retries(state)
-  local credit, at = unpack(state.retries or { RETRIES, now })
-  return math.min(RETRIES, credit + (now - at) / RETRY_MS)
-end
-
-local function earn_retry(account)
-  local state = decoded(redis.call('HGET', buckets_of, account))
-  if not state or not state.retries then return end
-  state.retries = { math.min(RETRIES, retries(state) + EARNED), now }
-  redis.call('HSET', buckets_of, account, cjson.encode(state))
-end

@@ -13,6 +13,7 @@
 -- Returns  1 when settled, 0 when the lease was settled or lost before
 -- include pool
 -- include tickets
+-- include states
 -- include leases
 -- include rests
 local job, wait_ms = ARGV[1], tonumber(ARGV[4])
@@ -31,18 +32,22 @@ if used and used > 0 then
   count_spent(lease.account, 'tokens', used)
   if ticket then correct_turn(ticket, ARGV[3] == 'done' and used - ticket.cost or used) end
 end
-if how == 'answered' then
-  local size = decoded(redis.call('HGET', sizes, lease.kind))
+if how == 'answered' and ticket then
+  local size = decoded(redis.call('HGET', sizes, ticket.kind))
   if not size then
     size = { mean = output, deviation = output / 2 }
   else
     size.deviation = size.deviation + (math.abs(output - size.mean) - size.deviation) / 4
     size.mean = size.mean + (output - size.mean) / 8
   end
-  if output > 0 then redis.call('HSET', sizes, lease.kind, cjson.encode(size)) end
-  earn_retry(lease.account)
+  if output > 0 then redis.call('HSET', sizes, ticket.kind, cjson.encode(size)) end
+  local state = read_state(redis.call('HGET', buckets_of, lease.account))
+  if state[AT] > 0 and state[CREDIT] < RETRIES then
+    state[CREDIT], state[AT] = math.min(RETRIES, retries(state) + EARNED), now
+    write_state(lease.account, state)
+  end
   -- Another key answered what this one refused: the key was at fault, not the request.
-  if ticket and ticket.avoid then condemn(ticket.avoid) end
+  if ticket.avoid then condemn(ticket.avoid) end
 end
 
 if ARGV[3] == 'done' then

@@ -76,8 +76,9 @@ def _hold_up(
     slots = yield ("HVALS", keys.slots)
     used = yield ("HVALS", keys.load)
     blocked = yield ("GET", keys.blocked)
-    pace = yield ("HGET", keys.fair, "pace")
-    ahead_ms = place * float(pace or 0)
+    progress = yield ("GET", keys.fair)
+    pace = json.loads(progress)[-1] if progress else 0.0
+    ahead_ms = place * pace
     if sum(map(int, used)) >= sum(map(int, slots)):
         return f"all {sum(map(int, slots))} slots of the workers are taken", None
     if blocked is None:
