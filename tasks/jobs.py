@@ -32,12 +32,14 @@ from worker.store import connect, connect_async
 from worker.submission import Message, Submission, plain_message, submit as submit_job
 
 if TYPE_CHECKING:
+    from worker.admission.overview import AccountView
+    from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
 
 __all__ = [
     "Attempt", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
-    "Thinking", "arguments", "atail", "cancel", "find", "recent", "result", "status", "submit",
-    "tail",
+    "Thinking", "accounts", "arguments", "atail", "cancel", "enable", "find", "queues", "recent",
+    "result", "status", "submit", "tail",
 ]  # fmt: skip
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
@@ -146,6 +148,30 @@ def recent(count: int = 20) -> list[Record]:
         raws = pipeline.execute()
     records = (parse_record(i.decode(), raw) for i, raw in zip(found, raws, strict=True))
     return [record for record in records if record is not None]
+
+
+def queues(count: int = 20) -> list[Queue]:
+    """The waiting line of every pool, with its first jobs."""
+    from worker.admission import waiting
+
+    with _store() as client:
+        return waiting.queues(client, current(), count)
+
+
+def accounts() -> list[AccountView]:
+    """Every account: what is left of its limits, what is in use, what rests and why."""
+    from worker.admission import overview
+
+    with _store() as client:
+        return overview.accounts(client, current())
+
+
+def enable(alias: str) -> bool:
+    """Use a key again that was out, and its account; False when nothing kept them out."""
+    from worker.admission import overview
+
+    with _store() as client:
+        return overview.enable(client, current(), alias)
 
 
 def find(prefix: str) -> str:

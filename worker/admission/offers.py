@@ -61,16 +61,12 @@ class Offers(msgspec.Struct, frozen=True, array_like=True):
 
 def packed(pool: Pool, accounts: Mapping[str, Account]) -> bytes:
     """The JSON the scripts take."""
-    named = dict.fromkeys(key.account for key in pool.keys)
-    owners = tuple(accounts.get(name) or Account(name=name) for name in named)
-    return _packed(pool, owners, tuple(_day_ms(owner.day_zone) for owner in owners))
+    return _offers(pool, *_owners(pool, accounts))[1]
 
 
-def offers_of(pool: Pool, owners: tuple[Account, ...], day_ms: tuple[int, ...]) -> Offers:
-    return Offers(
-        keys=tuple(Offer(key.alias, fingerprint(key), key.account) for key in pool.keys),
-        accounts=tuple(_owner(*pair) for pair in zip(owners, day_ms, strict=True)),
-    )
+def offered(pool: Pool, accounts: Mapping[str, Account]) -> Offers:
+    """The same as values."""
+    return _offers(pool, *_owners(pool, accounts))[0]
 
 
 def fingerprint(key: Key) -> str:
@@ -79,9 +75,23 @@ def fingerprint(key: Key) -> str:
     return hashlib.sha256(whole.encode()).hexdigest()[:_FINGERPRINT_CHARS]
 
 
+def _owners(
+    pool: Pool, accounts: Mapping[str, Account]
+) -> tuple[tuple[Account, ...], tuple[int, ...]]:
+    named = dict.fromkeys(key.account for key in pool.keys)
+    owners = tuple(accounts.get(name) or Account(name=name) for name in named)
+    return owners, tuple(_day_ms(owner.day_zone) for owner in owners)
+
+
 @lru_cache(64)
-def _packed(pool: Pool, owners: tuple[Account, ...], day_ms: tuple[int, ...]) -> bytes:
-    return msgspec.json.encode(offers_of(pool, owners, day_ms))
+def _offers(
+    pool: Pool, owners: tuple[Account, ...], day_ms: tuple[int, ...]
+) -> tuple[Offers, bytes]:
+    offers = Offers(
+        keys=tuple(Offer(key.alias, fingerprint(key), key.account) for key in pool.keys),
+        accounts=tuple(_owner(*pair) for pair in zip(owners, day_ms, strict=True)),
+    )
+    return offers, msgspec.json.encode(offers)
 
 
 def _owner(account: Account, day_ms: int) -> Owner:
