@@ -77,6 +77,27 @@ async def test_q49_a_broken_connection_after_the_end_is_not_retried(
     assert notes["dirty_close"] == 1
 
 
+async def test_q47_a_body_that_only_the_close_delimits_may_be_whole(client: Client) -> None:
+    old = head(transfer_encoding="").replace(b"HTTP/1.1", b"HTTP/1.0")
+
+    happenings = await ask(client, [old, delta("stop", content="a") + DONE])
+    assert happenings[-1] == Finished(Outcome.COMPLETED, "stop")
+
+
+async def test_q47_a_body_that_only_the_close_delimits_may_be_cut(client: Client) -> None:
+    old = head(transfer_encoding="").replace(b"HTTP/1.1", b"HTTP/1.0")
+
+    failure, seen = await fail(client, [old, delta(content="a")])
+    assert (text_of(seen), failure.kind) == ("a", "truncated")
+
+
+async def test_q47_a_body_shorter_than_its_length_is_cut(client: Client) -> None:
+    short = head(transfer_encoding="", content_length="5000") + delta(content="a")
+
+    failure, seen = await fail(client, [short])
+    assert (text_of(seen), failure.kind) == ("a", "truncated")
+
+
 @pytest.mark.parametrize("length", ["ffff", "2"])
 async def test_q50_a_chunk_cut_in_mid_stream_keeps_what_was_framed(
     client: Client, length: str

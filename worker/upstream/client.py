@@ -22,13 +22,14 @@ from settings.model import Clocks, Key
 from worker.upstream.answer import Dialect
 from worker.upstream.chat import Chat
 from worker.upstream.clocks import Watch
+from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
 from worker.upstream.following import follow, opened, rest_of
 from worker.upstream.happenings import Happening, Resumable
 from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
 from worker.upstream.responses import Responses
-from worker.upstream.transport import Exchange, Head, Transport
+from worker.upstream.transport import Transport
 
 log = structlog.get_logger(__name__)
 

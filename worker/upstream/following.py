@@ -13,9 +13,9 @@ import structlog
 
 from worker.upstream.answer import Answer, Dialect, empty_answer
 from worker.upstream.clocks import Watch
+from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.happenings import Happening
-from worker.upstream.transport import Exchange, Head
 
 log = structlog.get_logger(__name__)
 
