@@ -7,8 +7,6 @@ each is missing or unsafe in some Celery pool.
 
 from __future__ import annotations
 
-import os
-import socket
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +19,8 @@ from settings import load
 from settings.errors import SettingsError
 from settings.model import Settings
 from worker.steps import lifecycle
+from worker.steps.startup import worker_name as worker_name
 
-#: Threads beyond the streams: a worker full of streams still answers probes, and takes the next
-#: job while Celery finishes with the last one.
-SPARE_THREADS = 4
 #: What `task.delay()` from another language or by name lands in; the worker puts it in the line.
 SHARED_QUEUE = "longstream"
 
@@ -54,13 +50,13 @@ class LongstreamApp(Celery):
             )
         self._longstream = settings
 
+    def resize(self, concurrency: int) -> None:
+        """Run so many streams at a time in this process."""
+        worker = self.longstream.worker.model_copy(update={"concurrency": concurrency})
+        self._longstream = self.longstream.model_copy(update={"worker": worker})
+
     def on_configure(self) -> None:
         self._config_source = celery_config(self.longstream)
-
-
-def worker_name() -> str:
-    """A node name no other live process has: direct queues are named after it."""
-    return f"longstream-{os.getpid()}@{socket.gethostname()}"
 
 
 def celery_config(settings: Settings) -> dict[str, Any]:
@@ -72,8 +68,6 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "result_backend": _celery_url(settings.result_url or settings.redis_url or ""),
         "redis_backend_use_ssl": _verified(settings.result_url or settings.redis_url or ""),
         "result_expires": settings.retention.record_s,
-        "worker_pool": "threads",
-        "worker_concurrency": settings.worker.concurrency + SPARE_THREADS,
         "task_default_queue": SHARED_QUEUE,
         "task_queues": [Queue(SHARED_QUEUE, exchange="", routing_key=SHARED_QUEUE)],
         "accept_content": ["json"],

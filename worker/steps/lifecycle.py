@@ -18,19 +18,13 @@ from celery.exceptions import WorkerTerminate
 from kombu import Exchange, Queue
 
 from settings.model import Settings
-from worker import logging as worker_logging
 from worker.engine import Engine
 from worker.keys import direct_queue
 from worker.runner import Stop
+from worker.steps import startup
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.steps.publish import discard, publish
-
-_REFUSED_POOLS = {
-    "gevent": "it allows one asyncio loop at a time and stops every heartbeat with one busy task",
-    "eventlet": "its time limits and shutdown do not work, and its authors advise to leave it",
-    "solo": "it runs one stream at a time",
-}
 
 _log = structlog.get_logger()
 
@@ -66,26 +60,13 @@ def engine(app: Celery, worker: str) -> Engine:
 
 def connect_signals() -> None:
     """Tie everything to Celery's signals; repeating it changes nothing."""
-    signals.setup_logging.connect(_setup_logging)
-    signals.celeryd_init.connect(_check_pool)
+    signals.setup_logging.connect(startup.setup_logging)
+    signals.celeryd_init.connect(startup.check)
+    signals.worker_init.connect(startup.shape)
     signals.worker_init.connect(_consume_own_queue)
     signals.worker_ready.connect(_start)
     signals.worker_shutting_down.connect(_quiet)
     signals.worker_shutdown.connect(_end)
-
-
-def _setup_logging(loglevel: int | None = None, **_: Any) -> None:
-    worker_logging.configure(loglevel or 20)
-
-
-def _check_pool(options: dict[str, Any] | None = None, conf: Any = None, **_: Any) -> None:
-    pool = str((options or {}).get("pool") or conf.worker_pool).lower()
-    for refused, reason in _REFUSED_POOLS.items():
-        if refused in pool:
-            # Celery swallows what a signal handler raises, but for SystemExit.
-            raise SystemExit(f"longstream: the Celery pool {refused} is refused: {reason}")
-    if "prefork" in pool:
-        _log.warning("worker.prefork", memory="about 75 times that of the threads pool")
 
 
 def _consume_own_queue(sender: Any = None, **_: Any) -> None:
