@@ -27,7 +27,7 @@ from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
 from worker.records import Record, State, parse_record
-from worker.store import connect, connect_async
+from worker.store import connect_async, opened
 from worker.submission import Message, Submission, plain_message, submit as submit_job
 
 if TYPE_CHECKING:
@@ -166,5 +166,5 @@ def _url() -> str:
 
 @contextmanager
 def _store() -> Iterator[redis.Redis]:
-    with connect(_url()) as client:
+    with opened(_url()) as client:
         yield client

@@ -22,6 +22,7 @@ from worker.log import entries, reader
 from worker.log.cursor import START
 from worker.log.view import Text
 from worker.outcomes import Outcome
+from worker.results import revoke
 from worker.scripts import script
 from worker.submission import Message
 
@@ -89,4 +90,4 @@ def _tell_celery(celery: Celery, client: redis.Redis, job_id: str) -> None:
     stored: Any = client.hget(job_keys(job_id).record, "message")
     message = Message.load(stored)
     request = Context(message.headers, **message.body[2], args=[], kwargs={})
-    celery.backend.mark_as_revoked(job_id, "cancelled", request=request, store_result=True)
+    revoke(celery.backend, request, Outcome.CANCELLED)

@@ -58,6 +58,10 @@ class Engine:
         """Give the lease up for good. Blocks until the store has it."""
         self._wait(self._settle(lease))
 
+    def abandon(self, lease: Lease) -> None:
+        """Renew the lease no more: when it expires, its next holder repeats the result."""
+        self._leases.pop(lease.job_id, None)
+
     def stop(self, job_id: str, why: Stop) -> None:
         """Tell one stream to stop; a job that does not run here is no error."""
         self._loop.call_soon_threadsafe(self._stop, job_id, why)
@@ -114,8 +118,8 @@ class Engine:
         if self._draining:
             await self._commit.call(*line.settle(work.lease, self.worker, back=True))
             return Yielded("the worker is shutting down")
-        if job_id in self._attempts:
-            return Yielded("this process runs the job already")
+        if job_id in self._leases:
+            return Yielded("this process has the job already")
         attempt = Attempt(self.settings, self.worker, self._commit, self._client, work)
         self._attempts[job_id] = attempt
         self._leases[job_id] = work.lease

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -80,6 +81,8 @@ class Work:
     lease: Lease
     build: Callable[[], Request]
     finish: Callable[[str], Any]
+    #: After this a job that has not begun does not begin any more.
+    expires: datetime | None = None
 
 
 class Attempt:
@@ -131,6 +134,9 @@ class Attempt:
         writer = Writer(self._commit, self._keys, attempt, first, buffer_bytes=worker.buffer_bytes)
         if cancelled:
             return await self._seal(writer, Outcome.CANCELLED, "cancelled")
+        expires = self._work.expires
+        if attempt == 1 and expires is not None and datetime.now(UTC) >= expires:
+            return await self._seal(writer, Outcome.EXPIRED, "expired before it began")
         if crashes >= worker.max_crashes:
             return await self._seal(
                 writer, Outcome.FAILED, f"poison: its workers died {crashes} times"

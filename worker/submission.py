@@ -36,7 +36,13 @@ class Message:
     properties: dict[str, Any]
 
     def dump(self) -> str:
-        return json.dumps([self.body, self.headers, self.properties])
+        """Raises LongstreamError for arguments that are not JSON."""
+        try:
+            return json.dumps([self.body, self.headers, self.properties])
+        except (TypeError, ValueError) as error:
+            raise LongstreamError(
+                f"a job's arguments must be JSON values: {error}; convert it before submitting"
+            ) from error
 
     @classmethod
     def load(cls, stored: str | bytes) -> Message:

@@ -5,31 +5,41 @@ a `Request`, and `finish` makes the task's result of the text. Between the two, 
 the line and the engine streams it. Everything Celery offers keeps working, `delay`, `chain`,
 `group`, `chord` and `AsyncResult`, because what is stored and later published is the ordinary
 message under the same task id, which is also the job's id.
+
+A lease is settled when Celery has stored the result and sent what follows it. Where that fails,
+the lease is left to expire, and its next holder repeats the result.
 """
 
 from __future__ import annotations
 
+import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from celery import Task
+from celery import Task, signals
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
+from kombu.utils.json import dumps
 
 from settings.errors import LongstreamError
+from settings.model import Settings
 from worker.admission.line import Lease
-from worker.errors import JobFailed
+from worker.engine import Engine
+from worker.errors import JobFailed, UnknownJob
 from worker.keys import job_keys
 from worker.outcomes import Outcome
+from worker.results import revoke
 from worker.runner import Sealed, Work
 from worker.steps.lifecycle import engine
-from worker.steps.publish import KEY_HEADER, LEASE_HEADER, POOL_HEADER
-from worker.store import connect
+from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
+from worker.store import connect, opened, require
 from worker.submission import Message, Submission, submit
-from worker.upstream.request import Request
+from worker.upstream.request import Request as ModelRequest
 
 
 class StreamingTask(Task):
@@ -37,11 +47,13 @@ class StreamingTask(Task):
 
     abstract = True
     #: A job that ended without an answer is no surprise: no traceback in the log.
-    throws = (JobFailed,)
+    throws = (LongstreamError,)
     #: Return values are answers: nothing of them may reach a log line or an event.
     resultrepr_maxsize = 0
+    #: How the worker speaks of a received message.
+    Request = "worker.quiet:QuietRequest"
 
-    def run(self, *args: Any, **kwargs: Any) -> Request:
+    def run(self, *args: Any, **kwargs: Any) -> ModelRequest:
         """Build the request. Must be pure: it runs at submit, and again for each attempt."""
         raise NotImplementedError
 
@@ -66,75 +78,91 @@ class StreamingTask(Task):
     ) -> AsyncResult:
         """Submit the job. Raises LongstreamError when the request can not be built or stored."""
         args, kwargs = tuple(args or ()), dict(kwargs or {})
+        settings: Settings = self.app.longstream
+        assert settings.redis_url is not None
         request = self._request(args, kwargs)
+        pool = settings.pool_for(request.model).name
         wait_s = _wait_s(options)
         captured = _Captured()
-        result = super().apply_async(
-            args, kwargs, task_id, captured, link, link_error, shadow, **options
-        )
-        assert captured.message is not None
-        job = Submission(
-            job_id=result.id,
-            task=str(self.name),
-            model=request.model,
-            pool=self.app.longstream.pool_for(request.model).name,
-            label=self.label(*args, **kwargs),
-            message=captured.message,
-            wait_ms=int(wait_s * 1000),
-        )
-        with connect(self.app.longstream.redis_url) as client:
+        with opened(settings.redis_url) as client:
+            # Celery itself would try for long to reach a server that is not there.
+            require(client, settings.redis_url)
+            # The stand-in takes the message at once: there is nothing to publish again.
+            result = super().apply_async(
+                args,
+                kwargs,
+                task_id,
+                captured,
+                link,
+                link_error,
+                shadow,
+                **options | {"retry": False},
+            )
+            assert captured.message is not None
+            job = Submission(
+                job_id=result.id,
+                task=str(self.name),
+                model=request.model,
+                pool=pool,
+                label=self.label(*args, **kwargs),
+                message=captured.message,
+                wait_ms=int(wait_s * 1000),
+            )
             submit(client, job)
         return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What Celery calls in the worker: run the lease the message belongs to."""
-        if self.request.called_directly:
+        if self.request.called_directly or self.request.is_eager:
             raise LongstreamError(
                 f"{self.name} runs in a worker: submit it with .delay(...) and read the result "
                 "with .get(), or the text with tasks.jobs.tail(id)"
             )
         lease = self._lease()
+        _thread.held = None
         if lease is None:
             # Sent by name, past `apply_async`: into the line with it, under the same id.
             self.signature_from_request(self.request, args, kwargs).apply_async()
             raise Ignore
         stored = self._stored_arguments(lease.job_id)
+        expires = self.request.get(EXPIRES_HEADER)
         work = Work(
             lease=lease,
             build=lambda: self._request(*stored()),
             finish=lambda text: self._finish(text, *stored()),
+            expires=None if expires is None else datetime.fromisoformat(expires),
         )
-        verdict = self._engine().run(work)
+        here = engine(self.app, str(self.request.hostname))
+        verdict = here.run(work)
         if not isinstance(verdict, Sealed):
             raise Ignore
+        _thread.held = _Held(here, lease)
         if verdict.outcome is Outcome.COMPLETED:
             return verdict.result
-        if verdict.outcome is Outcome.CANCELLED:
-            self.backend.mark_as_revoked(
-                self.request.id, "cancelled", request=self.request, store_result=True
-            )
-            self._engine().settle(lease)
+        if verdict.outcome in (Outcome.CANCELLED, Outcome.EXPIRED):
+            revoke(self.backend, self.request, verdict.outcome)
+            _settle(self.request.id)
             raise Ignore
-        raise JobFailed(f"{verdict.outcome}: {verdict.reason}")
+        raise JobFailed(verdict.outcome, verdict.reason)
 
     def after_return(
         self, status: str, retval: Any, task_id: str, args: Any, kwargs: Any, einfo: Any
     ) -> None:
         """The result is stored and whatever follows the task is sent: now the lease may go."""
-        if (lease := self._lease()) is not None:
-            self._engine().settle(lease)
+        _settle(task_id)
 
-    def _request(self, args: Any, kwargs: Any) -> Request:
-        request: Request = self.run(*args, **kwargs)
+    def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        """As `after_return`, which Celery leaves out when it could not send what follows."""
+        _settle(task_id)
+
+    def _request(self, args: Any, kwargs: Any) -> ModelRequest:
+        request: ModelRequest = self.run(*args, **kwargs)
         if not request.model:
             request = msgspec.structs.replace(request, model=self.app.longstream.model)
         return request
 
     def _finish(self, text: str, args: Any, kwargs: Any) -> Any:
         return self.finish(text, *args, **kwargs)
-
-    def _engine(self) -> Any:
-        return engine(self.app, str(self.request.hostname))
 
     def _lease(self) -> Lease | None:
         number = self.request.get(LEASE_HEADER)
@@ -154,12 +182,40 @@ class StreamingTask(Task):
             with connect(self.app.longstream.redis_url) as client:
                 stored = client.hget(job_keys(job_id).record, "message")
             if stored is None:
-                raise JobFailed(f"job {job_id} has no record any more")
+                raise UnknownJob(f"job {job_id} has no record any more")
             assert isinstance(stored, bytes)
             args, kwargs, _ = Message.load(stored).body
             return args, kwargs
 
         return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A lease whose job is sealed, while Celery deals with the result in the same thread."""
+
+    engine: Engine
+    lease: Lease
+
+
+_thread = threading.local()
+
+
+def _settle(task_id: str) -> None:
+    held: _Held | None = getattr(_thread, "held", None)
+    if held is not None and held.lease.job_id == task_id:
+        _thread.held = None
+        held.engine.settle(held.lease)
+
+
+def _abandon(**_: Any) -> None:
+    """Celery is done with the task, and may not have come to settle it."""
+    held: _Held | None = getattr(_thread, "held", None)
+    if held is not None:
+        held.engine.abandon(held.lease)
+
+
+signals.task_postrun.connect(_abandon)
 
 
 def _wait_s(options: dict[str, Any]) -> float:
@@ -193,6 +249,9 @@ class _Captured:
 
     def publish(self, body: Any, **options: Any) -> None:
         headers = options.pop("headers")
-        kept = ("correlation_id", "reply_to", "priority", "expiration")
+        kept = ("correlation_id", "reply_to", "priority")
         properties = {name: options[name] for name in kept if options.get(name) is not None}
+        args, kwargs, embedded = body
+        # Signatures may hold what only Celery's JSON knows, such as the time of an ETA.
+        body = [args, kwargs, json.loads(dumps(embedded))]
         self.message = Message(body=body, headers=headers, properties=properties)

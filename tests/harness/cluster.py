@@ -56,6 +56,10 @@ class Cluster:
         wait_until("the worker is ready", lambda: any(w.startswith(name) for w in self.alive()), 60)
         return process
 
+    def celery(self, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+        """A worker started with Celery's own command; not ready yet."""
+        return self._run("celery", "celery", "-A", "worker", "worker", *arguments, env=variables)
+
     def alive(self) -> list[str]:
         found: Any = self.client.zrange(pool_keys("simulator").workers, 0, -1)
         return [name.decode() for name in found]
@@ -90,8 +94,8 @@ class Cluster:
             process.wait()
         self.valkey.stop()
 
-    def log(self) -> str:
-        return (self.state / "worker.log").read_text()
+    def log(self, name: str = "worker") -> str:
+        return (self.state / f"{name}.log").read_text()
 
     def _run(
         self, name: str, module: str, *arguments: object, env: dict[str, str] | None = None

@@ -18,6 +18,7 @@ from worker.submission import Message
 LEASE_HEADER = "longstream_lease"
 POOL_HEADER = "longstream_pool"
 KEY_HEADER = "longstream_key"
+EXPIRES_HEADER = "longstream_expires"
 
 _log = structlog.get_logger()
 
@@ -36,6 +37,10 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         LEASE_HEADER: lease.number,
         POOL_HEADER: lease.pool,
         KEY_HEADER: lease.key,
+        # Celery would drop an expired message, and kill what runs too long, past the lease.
+        EXPIRES_HEADER: message.headers.get("expires"),
+        "expires": None,
+        "timelimit": [None, None],
         "argsrepr": "()",
         "kwargsrepr": "{}",
     }
