@@ -7,6 +7,7 @@ secret are one value and travel together.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
 from settings.describe import as_toml
 from settings.errors import SettingsError
-from settings.profiles import PROFILES, Profile
+from settings.profiles import PROFILES, Api, Dialect, Profile
 from settings.urls import masked
 
 #: No duration of one request or lease is longer; a larger number is a wrong unit.
@@ -51,10 +52,14 @@ class Key(_Frozen):
     base_url: str
     secret: SecretStr
     account: str
+    api: Api = "chat"
 
     @property
     def profile(self) -> Profile:
-        return PROFILES[self.provider]
+        """The provider's profile, speaking the API this key is used with."""
+        dialect: Dialect = "chat" if self.api == "chat" else "responses"
+        background = self.api == "background"
+        return replace(PROFILES[self.provider], dialect=dialect, background=background)
 
 
 class Pool(_Frozen):

@@ -28,23 +28,51 @@ from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect_async, opened
-from worker.submission import Message, Submission, plain_message, submit as submit_job
+from worker.submission import (
+    Message,
+    OnInterrupt,
+    Submission,
+    Terms,
+    plain_message,
+    submit as submit_job,
+)
 
 if TYPE_CHECKING:
     from worker.cancel import Cancelled
 
 __all__ = [
-    "Attempt", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
-    "Thinking", "arguments", "atail", "cancel", "find", "recent", "result", "status", "submit",
+    "Attempt",
+    "Cut",
+    "End",
+    "Followed",
+    "Note",
+    "OnInterrupt",
+    "Record",
+    "State",
+    "Status",
+    "Terms",
+    "Text",
+    "Thinking",
+    "arguments",
+    "atail",
+    "cancel",
+    "find",
+    "recent",
+    "result",
+    "status",
+    "submit",
     "tail",
-]  # fmt: skip
+]
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
 _ID_BYTES = 6
 
 
-def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> str:
-    """Submit a job and return its id. The same `job_id` again is the same job.
+def submit(
+    task: str, *args: Any, job_id: str | None = None, terms: Terms | None = None, **kwargs: Any
+) -> str:
+    """Submit a job and return its id. The same `job_id` again is the same job, so a submit that may
+    or may not have arrived can be repeated.
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
@@ -53,7 +81,8 @@ def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> s
     if kind is None:
         from tasks.application import app
 
-        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id).id)
+        options = {"terms": terms} if terms else {}
+        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
     settings = current()
     model = kind.build(*args, **kwargs).model or settings.model
     job = Submission(
@@ -63,6 +92,7 @@ def submit(task: str, *args: Any, job_id: str | None = None, **kwargs: Any) -> s
         pool=settings.pool_for(model).name,
         label=kind.label(*args, **kwargs),
         message=plain_message(task, job_id, list(args), kwargs),
+        terms=terms or Terms(),
     )
     with _store() as client:
         submit_job(client, job)

@@ -18,9 +18,10 @@ from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Lease
 from worker.log.commit import GroupCommit
-from worker.runner import Attempt, Stop, Verdict, Work, Yielded
+from worker.runner import Attempt
 from worker.store import connect_async
 from worker.upstream.client import Client
+from worker.work import Stop, Verdict, Work, Yielded
 
 #: How often the loop shows that it turns, in seconds.
 _TURN_S = 0.5
@@ -67,12 +68,14 @@ class Engine:
         self._loop.call_soon_threadsafe(self._stop, job_id, why)
 
     def drain(self, within_s: float) -> None:
-        """Take nothing new; hand back what still runs `within_s` seconds from now.
+        """Take nothing new; hand back at once what another worker can go on with, and what else
+        still runs `within_s` seconds from now.
 
         Safe in a signal handler: it only leaves a note for the loop.
         """
         self._draining = True
-        self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_all_back)
+        self._loop.call_soon_threadsafe(self._hand_back, True)
+        self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_back, False)
 
     def close(self) -> None:
         """End the loop. Streams must have ended."""
@@ -140,6 +143,7 @@ class Engine:
         if (attempt := self._attempts.get(job_id)) is not None:
             attempt.stop(why)
 
-    def _hand_all_back(self) -> None:
+    def _hand_back(self, only_resumable: bool) -> None:
         for attempt in list(self._attempts.values()):
-            attempt.stop(Stop.DRAIN)
+            if attempt.resumable or not only_resumable:
+                attempt.stop(Stop.DRAIN)

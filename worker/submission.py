@@ -7,7 +7,9 @@ a place without a record would be granted to a worker that cannot know what to d
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import redis
@@ -21,6 +23,9 @@ _SUBMIT = script("worker.log", "submit")
 
 #: How many of the oldest index members one submit looks at; two a submit outrun their arrival.
 _PRUNED = 2
+
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
 class StoreFull(LongstreamError):
@@ -78,6 +83,25 @@ def plain_message(task: str, job_id: str, args: list[Any], kwargs: dict[str, Any
     )
 
 
+class OnInterrupt(StrEnum):
+    """What becomes of a job's text when its stream is cut."""
+
+    #: Take the provider's response up again if it goes on there, else restart, marked as such.
+    AUTO = "auto"
+    RESTART = "restart"
+    #: Ask for the rest behind the text; an approximation of what would have come.
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline."""
+
+    on_interrupt: OnInterrupt = OnInterrupt.AUTO
+    deadline_s: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     job_id: str
@@ -87,10 +111,18 @@ class Submission:
     label: str
     message: Message
     wait_ms: int = 0
+    terms: Terms = Terms()
 
 
 def submit(client: redis.Redis, job: Submission) -> None:
-    """Write the record, list the job, put it in the line. The same id again changes nothing."""
+    """Write the record, list the job, put it in the line. The same id again changes nothing.
+
+    Raises LongstreamError for an id that can not be one, and StoreFull.
+    """
+    if not _ID.fullmatch(job.job_id):
+        raise LongstreamError(
+            f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
+        )
     try:
         _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
         if client.hget(job_keys(job.job_id).record, "state") != b"waiting":
@@ -111,8 +143,10 @@ def _fields(job: Submission) -> list[Any]:
         "pool": job.pool,
         "label": job.label,
         "message": job.message.dump(),
+        "on_interrupt": job.terms.on_interrupt,
     }
-    return [part for pair in fields.items() for part in pair]
+    deadline_ms = int((job.terms.deadline_s or 0) * 1000)
+    return [deadline_ms, *(part for pair in fields.items() for part in pair)]
 
 
 def _list(client: redis.Redis, job_id: str) -> None:

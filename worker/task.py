@@ -34,12 +34,12 @@ from worker.errors import JobFailed, UnknownJob
 from worker.keys import job_keys
 from worker.outcomes import Outcome
 from worker.results import revoke
-from worker.runner import Sealed, Work
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store import connect, opened, require
-from worker.submission import Message, Submission, submit
+from worker.submission import Message, Submission, Terms, submit
 from worker.upstream.request import Request as ModelRequest
+from worker.work import Sealed, Work
 
 
 class StreamingTask(Task):
@@ -76,13 +76,16 @@ class StreamingTask(Task):
         shadow: str | None = None,
         **options: Any,
     ) -> AsyncResult:
-        """Submit the job. Raises LongstreamError when the request can not be built or stored."""
+        """Submit the job. Raises LongstreamError when the request can not be built or stored.
+
+        Beside Celery's own options it takes `terms=Terms(...)`.
+        """
         args, kwargs = tuple(args or ()), dict(kwargs or {})
         settings: Settings = self.app.longstream
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
         pool = settings.pool_for(request.model).name
-        wait_s = _wait_s(options)
+        wait_s, terms = _wait_s(options), options.pop("terms", Terms())
         captured = _Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
@@ -107,6 +110,7 @@ class StreamingTask(Task):
                 label=self.label(*args, **kwargs),
                 message=captured.message,
                 wait_ms=int(wait_s * 1000),
+                terms=terms,
             )
             submit(client, job)
         return result

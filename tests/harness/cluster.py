@@ -26,10 +26,22 @@ from worker.submission import Submission, plain_message, submit
 ROOT = Path(__file__).parents[2]
 
 
+_CONFIG = """
+[[pools.simulator.keys]]
+alias = "simulator"
+provider = "simulator"
+base_url = "{base}"
+secret = "simulated"
+api = "{api}"
+"""
+
+
 class Cluster:
     """`close` ends every process it started, and only those."""
 
-    def __init__(self, state: Path, *, speed: str = "max", **variables: str) -> None:
+    def __init__(
+        self, state: Path, *, speed: str = "max", api: str = "chat", **variables: str
+    ) -> None:
         self.state = state
         self._processes: list[subprocess.Popen[bytes]] = []
         self.valkey = Valkey(state)
@@ -46,6 +58,8 @@ class Cluster:
             "LONGSTREAM_SIMULATOR_URL": self.base,
             **variables,
         }
+        if api != "chat":
+            (state / "longstream.toml").write_text(_CONFIG.format(base=self.base, api=api))
         self.settings: Settings = load(self.environ, state)
         self.client: redis.Redis = connect(self.valkey.url)
 

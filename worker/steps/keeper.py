@@ -17,8 +17,8 @@ from worker.admission import line
 from worker.admission.line import Lease
 from worker.engine import Engine
 from worker.keys import inbox_key
-from worker.runner import Stop
 from worker.store import connect
+from worker.work import Stop
 
 #: While an expired lease waits for a worker with a free slot, it is looked at this often (s).
 _SHORTEST_S = 0.5

@@ -20,11 +20,11 @@ from kombu import Exchange, Queue
 from settings.model import Settings
 from worker.engine import Engine
 from worker.keys import direct_queue
-from worker.runner import Stop
 from worker.steps import startup
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.steps.publish import discard, publish
+from worker.work import Stop
 
 _log = structlog.get_logger()
 
