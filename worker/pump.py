@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 
 import msgspec
@@ -36,7 +36,7 @@ from worker.upstream.request import Message, Request
 _THINKING_EVERY_S = 0.5
 #: A response that can not be taken up this often in a row is left to the next attempt.
 _REJOINS = 5
-#: How long a cancelled response is waited for, to learn what it has used, in seconds.
+#: How long the provider may take to cancel a response and say what it has used, in seconds.
 _FAREWELL_S = 10.0
 
 _CONTINUE = (
@@ -102,10 +102,8 @@ class Pump:
             return
         with suppress(UpstreamFailure, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
-                await self._client.cancel(self._key, self._at.response_id)
-                async with aclosing(self._rejoin()) as batches:
-                    async for batch in batches:
-                        self._note_usage(batch)
+                used = await self._client.cancel(self._key, self._at.response_id)
+                self._note_usage([used] if used else [])
 
     def _rejoin(self) -> AsyncGenerator[list[Happening], None]:
         assert self._at is not None
@@ -145,7 +143,7 @@ class Pump:
         point = Point(self._key.alias, at.response_id, at.sequence)
         self._writer.resumable(msgspec.json.encode(point))
 
-    def _note_usage(self, batch: list[Happening]) -> None:
+    def _note_usage(self, batch: Sequence[Happening]) -> None:
         for happening in batch:
             if isinstance(happening, Usage):
                 self.tokens = Tokens(

@@ -25,9 +25,10 @@ from worker.upstream.clocks import Watch
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
 from worker.upstream.following import follow, opened, rest_of
-from worker.upstream.happenings import Happening, Resumable
+from worker.upstream.happenings import Happening, Resumable, Usage
 from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
+from worker.upstream.response_shapes import usage_of
 from worker.upstream.responses import Responses
 from worker.upstream.transport import Transport
 
@@ -98,9 +99,15 @@ class Client:
             async for happenings in lists:
                 yield happenings
 
-    async def cancel(self, key: Key, response_id: str) -> None:
-        """Stops a background response at the provider; one that has ended stays as it is."""
-        await self._whole("POST", key, f"responses/{response_id}/cancel")
+    async def cancel(self, key: Key, response_id: str) -> Usage | None:
+        """Stops a background response at the provider; one that has ended stays as it is. What it
+        has used, if the provider says."""
+        body = await self._whole("POST", key, f"responses/{response_id}/cancel")
+        try:
+            response = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            return None
+        return usage_of(response) if isinstance(response, dict) else None
 
     async def models(self, key: Key) -> list[str]:
         """The ids of the models this key can see."""
