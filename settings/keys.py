@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import SecretStr
-
 from settings.file import refuse_unknown
 from settings.model import SIMULATOR, Key
 from settings.problems import Problems
 from settings.profiles import APIS, PROFILES, Api
+from settings.secret import Secret
 from settings.urls import base_url, provider_at, travels_in_clear
 from settings.wording import NAME_RULE, did_you_mean, is_name
 
@@ -54,7 +53,7 @@ class KeyDraft:
             alias=self.alias,
             provider=self.provider,
             base_url=base_url(self.base_url),
-            secret=SecretStr(self.secret),
+            secret=Secret(self.secret),
             account=self.account,
             api=self.api,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -52,8 +53,8 @@ class LongstreamApp(Celery):
 
     def resize(self, concurrency: int) -> None:
         """Run so many streams at a time in this process."""
-        worker = self.longstream.worker.model_copy(update={"concurrency": concurrency})
-        self._longstream = self.longstream.model_copy(update={"worker": worker})
+        worker = replace(self.longstream.worker, concurrency=concurrency)
+        self._longstream = replace(self.longstream, worker=worker)
 
     def on_configure(self) -> None:
         self._config_source = celery_config(self.longstream)

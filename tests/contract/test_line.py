@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import SecretStr
 
 from settings.model import Account, Key, Pool
+from settings.secret import Secret
 from tests.conftest import Store
 from tests.harness.waiting import wait_until
 from worker.admission import line
@@ -20,7 +20,7 @@ def key(alias: str, account: str) -> Key:
         alias=alias,
         provider="generic",
         base_url="http://127.0.0.1:1/v1",
-        secret=SecretStr("s"),
+        secret=Secret("s"),
         account=account,
     )
 
