@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from settings.model import Settings
@@ -33,8 +33,12 @@ T = TypeVar("T")
 class Engine:
     """All methods may be called from any thread."""
 
-    def __init__(self, settings: Settings, worker: str) -> None:
+    def __init__(
+        self, settings: Settings, worker: str, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`stopping` is looked at all the time; once it is true, the engine drains."""
         assert settings.redis_url is not None
+        self._stopping = stopping
         self.settings = settings
         self.worker = worker
         self._redis_url = settings.redis_url
@@ -114,6 +118,8 @@ class Engine:
     async def _turn(self) -> None:
         while True:
             self._turned_at = time.monotonic()
+            if not self._draining and self._stopping():
+                self.drain(self.settings.worker.drain_s)
             await asyncio.sleep(_TURN_S)
 
     async def _run(self, work: Work) -> Verdict:

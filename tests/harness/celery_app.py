@@ -6,6 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from celery import Celery
+
 from settings.model import Settings
 from tasks import current
 from tasks.application import app
@@ -22,12 +24,21 @@ def client_of(settings: Settings) -> Iterator[LongstreamApp]:
     try:
         yield app
     finally:
-        # Results say good-bye to the server when they are collected.
-        gc.collect()
         _disconnect()
 
 
 def _disconnect() -> None:
-    app.close()
+    hang_up(app)
     app._backend_cache = None
     app._local.__dict__.pop("backend", None)
+
+
+def hang_up(client: Celery) -> None:
+    """Close every connection of a client, which Celery leaves to the garbage collector."""
+    # Results say good-bye to the server when they are collected.
+    gc.collect()
+    backend = client._local.__dict__.get("backend")
+    if backend is not None:
+        backend.result_consumer.stop()
+        backend.client.connection_pool.disconnect()
+    client.close()

@@ -8,6 +8,7 @@ the feeder, and end when everything else has.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from typing import Any
@@ -34,7 +35,7 @@ class Parts:
 
     def __init__(self, settings: Settings, worker: str) -> None:
         self.pid = os.getpid()
-        self.engine = Engine(settings, worker)
+        self.engine = Engine(settings, worker, stopping=lambda: _stopping[0] != 0)
         self.keeper = Keeper(self.engine)
         self.engine.start()
         self.keeper.start()
@@ -44,6 +45,8 @@ class Parts:
         self.engine.close()
 
 
+#: One byte that the children of a prefork pool share with the process that hears the signals.
+_stopping = mmap.mmap(-1, 1)
 _parts: Parts | None = None
 _feeder: Feeder | None = None
 _lock = threading.Lock()
@@ -109,6 +112,7 @@ def _stop_stream(job_id: str) -> None:
 
 
 def _quiet(sender: Any = None, how: str = "", **_: Any) -> None:
+    _stopping[0] = 1
     if _feeder is not None:
         _feeder.quiet()
     if _parts is not None:
