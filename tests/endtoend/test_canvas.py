@@ -186,17 +186,3 @@ def test_a_chord_with_a_cancelled_job_fails(app: LongstreamApp) -> None:
     jobs.cancel(job_id)
     with pytest.raises(ChordError, match="cancelled"):
         AsyncResult(body.id, app=app).get(timeout=GET_S)
-
-
-def test_a_next_job_that_can_not_be_built_fails_and_frees_the_slot(
-    app: LongstreamApp, shared: Cluster
-) -> None:
-    broken = chain(generate.s(prompt(), model=PLAIN), generate.s(system=prompt(), nonsense=1))
-    last = broken()
-    with pytest.raises(TypeError):
-        AsyncResult(last.id, app=app).get(timeout=GET_S)
-    wait_until("nothing is held", lambda: not held(shared))
-
-
-def held(cluster: Cluster) -> Any:
-    return cluster.client.hgetall("ls:{simulator}:held")
