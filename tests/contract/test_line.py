@@ -165,6 +165,13 @@ def alive(store: Store, worker: str) -> bool:
     return store.sync.zscore(KEYS.workers, worker) is not None
 
 
+def test_one_asker_is_told_of_a_worker_that_is_gone(store: Store) -> None:
+    line.run(store.sync, line.renew("p", "dead", [], slots=1, lease_ms=1000, alive_ms=1))
+    answer = wait_until("gone", lambda: (g := ask(store, "w1")) and g.gone and g)
+    assert answer.gone == ("dead",)
+    assert ask(store, "w2").gone == ()
+
+
 def test_cancel_takes_a_waiting_job_out_of_the_line(store: Store) -> None:
     submit(store, "a")
     assert line.run(store.sync, line.withdraw("p", "a")) == b"waiting"

@@ -8,8 +8,9 @@
 -- ARGV[4]  ms from grant to claim
 -- ARGV[5]  ms the worker counts as alive without being heard of
 -- ARGV[6+] alias, account, streams the account allows (0: no limit), for each key of the pool
--- Returns  {sleep_ms (-1: until woken), granted, reclaimed}
---          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat
+-- Returns  {sleep_ms (-1: until woken), granted, reclaimed, gone}
+--          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat; gone: workers that
+--          were not heard of any more, each told to one asker only
 local line, delayed, places, leases, held, load, streams, workers, slots, counter, nudge = unpack(KEYS)
 local worker, room = ARGV[1], tonumber(ARGV[2]) - tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -17,9 +18,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 redis.call('ZADD', workers, now + ARGV[5], worker)
 redis.call('HSET', slots, worker, ARGV[2])
-for _, gone in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT', 0, 100)) do
-  redis.call('ZREM', workers, gone)
-  redis.call('HDEL', slots, gone)
+local gone = redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT', 0, 100)
+for _, silent in ipairs(gone) do
+  redis.call('ZREM', workers, silent)
+  redis.call('HDEL', slots, silent)
 end
 
 local function decrement(hash, field)
@@ -79,4 +81,4 @@ if redis.call('EXISTS', line) == 0 then redis.call('DEL', nudge) end
 local wake = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
 local due = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
 if due and (not wake or tonumber(due) < tonumber(wake)) then wake = due end
-return { wake and math.max(1, tonumber(wake) - now + 1) or -1, granted, reclaimed }
+return { wake and math.max(1, tonumber(wake) - now + 1) or -1, granted, reclaimed, gone }

@@ -47,6 +47,8 @@ class Granted:
     sleep_ms: int | None
     #: Jobs put back because their lease expired, with the worker that held it.
     reclaimed: tuple[tuple[str, str], ...]
+    #: Workers that were not heard of any more: whoever is told removes what they left behind.
+    gone: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def grant(
 
 
 def granted(pool: str, reply: Any) -> Granted:
-    sleep_ms, leases, reclaimed = reply
+    sleep_ms, leases, reclaimed, gone = reply
     return Granted(
         leases=tuple(
             Lease(job_id=job.decode(), pool=pool, number=int(number), key=alias.decode())
@@ -99,6 +101,7 @@ def granted(pool: str, reply: Any) -> Granted:
         ),
         sleep_ms=None if sleep_ms < 0 else int(sleep_ms),
         reclaimed=tuple((job.decode(), worker.decode()) for job, worker in _in(reclaimed, 2)),
+        gone=tuple(worker.decode() for worker in gone),
     )
 
 

@@ -59,6 +59,8 @@ class Keeper:
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.
                     _log.warning("lease.not_renewed", error=type(error).__name__)
+                except Exception:
+                    _log.exception("keeper.failed")
                 self._closing.wait(wait_s)
 
     def _beat(self, client: redis.Redis) -> float:
