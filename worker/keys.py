@@ -14,6 +14,9 @@ from dataclasses import dataclass, fields
 #: Job ids by submission time (ms), for listings; pruned at each submit.
 JOBS = "ls:jobs"
 
+#: Job ids whose submit has begun and not ended, by time (ms). One that stays is a crash.
+SUBMITTING = "ls:submitting"
+
 
 @dataclass(frozen=True, slots=True)
 class JobKeys:

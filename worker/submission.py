@@ -1,7 +1,8 @@
 """Submitting a job: its record, then its place in the line. Each step is safe to repeat.
 
-The order matters: a record without a place is a job that waits until someone submits it again;
-a place without a record would be granted to a worker that cannot know what to do.
+The order matters: a record without a place is a job that waits until its submit is repeated or a
+worker finds the note that it had begun; a place without a record would be granted to a worker that
+cannot know what to do.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import redis
 
 from settings.errors import LongstreamError
 from worker.admission import line
-from worker.keys import JOBS, job_keys
+from worker.keys import JOBS, SUBMITTING, job_keys
 from worker.scripts import script
 
 _SUBMIT = script("worker.log", "submit")
@@ -124,16 +125,45 @@ def submit(client: redis.Redis, job: Submission) -> None:
             f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
         )
     try:
+        now = _now_ms(client)
+        client.zadd(SUBMITTING, {job.job_id: now})
         _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
-        if client.hget(job_keys(job.job_id).record, "state") != b"waiting":
-            return
-        _list(client, job.job_id)
-        line.run(client, line.enqueue(job.pool, job.job_id, wait_ms=job.wait_ms))
+        _list(client, job.job_id, now)
+        _enter_line(client, job.job_id, job.pool, job.wait_ms)
     except redis.OutOfMemoryError as error:
         raise StoreFull(
             f"Redis is full, job {job.job_id} was not submitted: "
             "free memory or raise maxmemory, then submit again"
         ) from error
+
+
+def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
+    """Finish the submits that crashed on the way; the ids of jobs that are in the line now.
+
+    What crashed before its record was written was never a job, and is forgotten.
+    """
+    found: Any = client.zrangebyscore(SUBMITTING, "-inf", _now_ms(client) - older_than_ms)
+    finished = []
+    for member in found:
+        job_id = member.decode()
+        pool: Any = client.hget(job_keys(job_id).record, "pool")
+        if pool is not None and _enter_line(client, job_id, pool.decode(), 0):
+            finished.append(job_id)
+        client.zrem(SUBMITTING, job_id)
+    return finished
+
+
+def _enter_line(client: redis.Redis, job_id: str, pool: str, wait_ms: int) -> bool:
+    """True when the job was not in the line before. One that ended stays out of it."""
+    waits = client.hget(job_keys(job_id).record, "state") == b"waiting"
+    entered = waits and line.run(client, line.enqueue(pool, job_id, wait_ms=wait_ms)) == 1
+    client.zrem(SUBMITTING, job_id)
+    return bool(entered)
+
+
+def _now_ms(client: redis.Redis) -> int:
+    seconds, micros = client.time()
+    return int(seconds) * 1000 + int(micros) // 1000
 
 
 def _fields(job: Submission) -> list[Any]:
@@ -149,9 +179,8 @@ def _fields(job: Submission) -> list[Any]:
     return [deadline_ms, *(part for pair in fields.items() for part in pair)]
 
 
-def _list(client: redis.Redis, job_id: str) -> None:
-    seconds, micros = client.time()
-    client.zadd(JOBS, {job_id: seconds * 1000 + micros // 1000}, nx=True)
+def _list(client: redis.Redis, job_id: str, now: int) -> None:
+    client.zadd(JOBS, {job_id: now}, nx=True)
     found: Any = client.zrange(JOBS, 0, _PRUNED - 1)
     for oldest in found:
         if not client.exists(job_keys(oldest.decode()).record):
