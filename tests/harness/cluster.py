@@ -16,7 +16,7 @@ import redis
 from settings import Settings, load
 from tests.harness.valkey import Valkey
 from tests.harness.waiting import wait_until
-from worker.keys import pool_keys
+from worker.keys import job_keys, pool_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Cut, End, Text
@@ -139,3 +139,21 @@ def read(client: redis.Redis, job_id: str, start: Cursor = START, had: str = "")
         elif isinstance(item, End):
             return had, item
     raise AssertionError("the reader stopped before the end")
+
+
+def streaming(cluster: Cluster, job_id: str) -> bool:
+    return cluster.client.xlen(job_keys(job_id).log) > 20
+
+
+def running_on(
+    cluster: Cluster, job_id: str, workers: list[subprocess.Popen[bytes]]
+) -> subprocess.Popen[bytes]:
+    """The worker that streams the job, once text flows."""
+    wait_until("text flows", lambda: streaming(cluster, job_id))
+    name: Any = cluster.client.hget(job_keys(job_id).record, "worker")
+    return next(w for w in workers if name.startswith(f"longstream-{w.pid}@".encode()))
+
+
+def attempts(cluster: Cluster, job_id: str) -> bytes | None:
+    found: Any = cluster.client.hget(job_keys(job_id).record, "attempt")
+    return found

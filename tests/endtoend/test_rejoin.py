@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.endtoend.test_kill import MODEL, attempts, running_on, streaming
-from tests.harness.cluster import Cluster, read
+from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.waiting import wait_until
 from worker.cancel import cancel
 from worker.keys import job_keys
 from worker.log import reader
 from worker.log.view import Attempt, Cut
 from worker.outcomes import Outcome
+
+#: About 2,000 visible tokens; at this speed they take some seconds.
+MODEL = "sim:slow"
 
 
 @pytest.fixture
