@@ -40,7 +40,7 @@ class KeyDraft:
     secret: str = field(repr=False)
     account: str
     origin: str
-    api: Api = "chat"
+    api: Api | None = None
 
     def checked(self, problems: Problems) -> Key | None:
         """The key, or None and the problems that forbid it."""
@@ -149,13 +149,14 @@ class KeyTable:
             self._wrong(f"unknown provider{did_you_mean(provider, PROFILES)} (one of {known})")
         return None
 
-    def _api(self) -> Api:
-        api = self._table.get("api", "chat")
+    def _api(self) -> Api | None:
+        api = self._table.get("api")
         for known in APIS:
             if api == known:
                 return known
-        self._wrong(f"api: expected one of {', '.join(APIS)}")
-        return "chat"
+        if "api" in self._table:
+            self._wrong(f"api: expected one of {', '.join(APIS)}")
+        return None
 
     def _base_url(self, provider: str) -> str | None:
         default = PROFILES[provider].base_url

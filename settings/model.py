@@ -52,14 +52,17 @@ class Key:
     base_url: str
     secret: Secret
     account: str
-    api: Api = "chat"
+    #: None: the API of the provider's profile.
+    api: Api | None = None
 
     @property
     def profile(self) -> Profile:
         """The provider's profile, speaking the API this key is used with."""
+        profile = PROFILES[self.provider]
+        if self.api is None:
+            return profile
         dialect: Dialect = "chat" if self.api == "chat" else "responses"
-        background = self.api == "background"
-        return replace(PROFILES[self.provider], dialect=dialect, background=background)
+        return replace(profile, dialect=dialect, background=self.api == "background")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

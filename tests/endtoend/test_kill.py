@@ -109,8 +109,10 @@ def test_sigterm_hands_the_job_over_at_no_cost(cluster: Cluster) -> None:
 def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) -> None:
     doomed: subprocess.Popen[bytes]
     cluster.submit("Explain the end.", "poison", MODEL)
+    died = []
     for attempt in (1, 2, 3):
         doomed = cluster.worker()
+        died.append(doomed.pid)
         wait_until(
             "the attempt runs",
             lambda a=attempt: (
@@ -121,7 +123,9 @@ def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) ->
         cluster.kill(doomed)
     cluster.worker()
     _, end = read(cluster.client, "poison")
-    assert (end.outcome, end.reason) == ("failed", "poison: its workers died 3 times")
+    assert end.outcome == "failed"
+    assert end.reason.startswith("poison: its workers died 3 times (")
+    assert all(f"longstream-{pid}@" in end.reason for pid in died)
 
 
 def _over(entry: dict[str, Any]) -> bool:
