@@ -1,13 +1,19 @@
-"""Lua scripts as package data: loaded once by name, called by hash, reloaded when forgotten."""
+"""Lua scripts as package data: loaded once by name, called by hash, reloaded when forgotten.
+
+A line `-- include NAME` stands for the file `NAME.lua` beside the script.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
 from redis.exceptions import NoScriptError
+
+_INCLUDE = re.compile(r"^-- include (\w+)$", re.M)
 
 
 class _SyncClient(Protocol):
@@ -41,4 +47,9 @@ class Script:
 @cache
 def script(package: str, name: str) -> Script:
     """The script `<name>.lua` shipped beside `package`."""
-    return Script(files(package).joinpath(f"{name}.lua").read_text())
+    return Script(_source(package, name))
+
+
+def _source(package: str, name: str) -> str:
+    text = files(package).joinpath(f"{name}.lua").read_text()
+    return _INCLUDE.sub(lambda found: _source(package, found[1]), text)

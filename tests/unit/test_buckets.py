@@ -1,0 +1,136 @@
+"""The bucket: what it guarantees in any window, and that its two versions are the same."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from lupa.lua51 import LuaRuntime
+
+from worker.admission.buckets import Bucket
+from worker.scripts import script
+
+PERIOD = 60_000.0
+
+limits = st.floats(1, 1e7)
+bursts = st.sampled_from([0.02, 0.05, 0.1, 0.3])
+#: Costs as shares of the limit, and pauses as shares of a period.
+shares = st.one_of(st.floats(0.001, 0.1), st.floats(0.1, 1.0))
+pauses = st.one_of(st.just(0.0), st.floats(0, 0.2), st.floats(0, 2.5))
+
+
+def taken(bucket: Bucket, asked: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """When each job was taken that was asked for, each as early as it fits after its pause."""
+    now, out = 1000.0, []
+    for pause, share in asked:
+        now += pause * PERIOD
+        cost = share * bucket.limit
+        # A large job that is forgotten meanwhile changes the answer, but not without end.
+        for _ in range(3):
+            now += bucket.wait(cost, now)
+        assert bucket.wait(cost, now) < 1e-3
+        bucket = bucket.take(cost, now)
+        out.append((now, cost))
+    return out
+
+
+def worst_window(jobs: list[tuple[float, float]]) -> float:
+    """The most that was taken in any period, less a microsecond for rounding."""
+    return max(sum(c for at, c in jobs if first <= at < first + PERIOD - 1e-3) for first, _ in jobs)
+
+
+@settings(max_examples=300, deadline=None)
+@given(limits, bursts, st.lists(st.tuples(pauses, shares), min_size=1, max_size=60))
+def test_no_window_ever_exceeds_the_limit(
+    limit: float, burst: float, asked: list[tuple[float, float]]
+) -> None:
+    jobs = taken(Bucket(limit, burst), asked)
+    assert worst_window(jobs) <= limit * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("burst", [0.02, 0.05, 0.1])
+def test_a_backlog_of_small_jobs_uses_all_but_the_burst(burst: float) -> None:
+    jobs = taken(Bucket(1000, burst), [(0.0, 0.001)] * 20_000)
+    minutes = (jobs[-1][0] - jobs[0][0]) / PERIOD
+    assert len(jobs) / minutes == pytest.approx(1000 * (1 - burst), rel=0.01)
+
+
+def test_a_job_of_the_whole_limit_is_taken_once_a_period() -> None:
+    jobs = taken(Bucket(1000), [(0.0, 1.0)] * 5)
+    gaps = [later - at for (at, _), (later, _) in pairwise(jobs)]
+    assert gaps == pytest.approx([PERIOD] * 4)
+
+
+def test_a_job_above_the_limit_passes_alone_and_pays_for_all_of_it() -> None:
+    bucket = Bucket(1000).take(3000, 1000.0)
+    assert bucket.wait(1000, 1000.0) >= 3 * PERIOD
+
+
+def test_one_request_fits_at_once_however_small_the_limit() -> None:
+    assert Bucket(1).wait(1, 1e9) == 0
+    assert Bucket(1).take(1, 1e9).wait(1, 1e9) == PERIOD
+
+
+def test_a_full_burst_refills_at_the_full_rate() -> None:
+    bucket = Bucket(600, burst=1)
+    for _ in range(600):
+        assert bucket.wait(1, 1000.0) == 0
+        bucket = bucket.take(1, 1000.0)
+    assert bucket.wait(1, 1000.0) == pytest.approx(100.0)
+
+
+def test_tightening_never_loosens() -> None:
+    bucket = Bucket(1000, burst=1).take(900, 1000.0)
+    assert bucket.left(1000.0) == pytest.approx(100)
+    assert bucket.tighten(10, 1000.0).left(1000.0) == pytest.approx(10)
+    assert bucket.tighten(500, 1000.0) == bucket
+
+
+FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until")
+
+
+class InLua:
+    """The same operations on `buckets.lua`."""
+
+    def __init__(self) -> None:
+        self._lua = LuaRuntime()
+        source = script("worker.admission", "buckets").source
+        self._buckets = self._lua.execute(source + "\nreturn buckets")
+
+    def table(self, bucket: Bucket) -> Any:
+        return self._lua.table_from({name: getattr(bucket, name) for name in FIELDS})
+
+    def ask(self, what: str, bucket: Bucket, *args: float) -> float:
+        return float(self._buckets[what](self.table(bucket), *args))
+
+    def change(self, what: str, bucket: Bucket, *args: float) -> Bucket:
+        table = self.table(bucket)
+        self._buckets[what](table, *args)
+        return Bucket(**{name: table[name] for name in FIELDS})
+
+
+IN_LUA = InLua()
+
+states = st.builds(
+    Bucket,
+    limits,
+    st.sampled_from([0.02, 0.1, 0.5, 1.0]),
+    st.sampled_from([1000.0, PERIOD]),
+    st.floats(0, 3 * PERIOD),
+    st.floats(0, 1e6),
+    st.floats(0, 3 * PERIOD),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(states, st.floats(0, 2e6), st.floats(0, 3 * PERIOD))
+def test_the_store_computes_what_the_oracle_does(bucket: Bucket, cost: float, now: float) -> None:
+    for what in ("headroom", "left"):
+        assert IN_LUA.ask(what, bucket, now) == pytest.approx(getattr(bucket, what)(now))
+    assert IN_LUA.ask("wait", bucket, cost, now) == pytest.approx(bucket.wait(cost, now), abs=1e-6)
+    for what in ("take", "tighten"):
+        changed, expected = IN_LUA.change(what, bucket, cost, now), getattr(bucket, what)(cost, now)
+        for name in FIELDS:
+            assert getattr(changed, name) == pytest.approx(getattr(expected, name))

@@ -1,0 +1,80 @@
+"""The arithmetic of one limit, without a store: GCRA with a burst, and jobs larger than it.
+
+The rule it owns: with `burst` below 1, what is taken in any window of one period never exceeds
+the limit. A bucket refills at the rate of the limit less its width, and holds its width at once:
+together that is the limit. The width is the burst, or the largest job of the last period if that
+is larger, since a job is taken whole; a job that makes it grow waits for what was given out before
+at the old rate, as if it had been foreseen. With `burst` 1 the bucket is the one most providers
+have: it refills at the full rate, and up to twice the limit fits into one unlucky window.
+
+`buckets.lua` is the same in the store; this one is its oracle, and what benchmarks judge by.
+Times are milliseconds, amounts whatever the limit counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+#: Periods a large job is remembered: one is needed, a little more lets the next follow at once.
+MEMORY = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """`tat`: when everything taken so far is paid off."""
+
+    limit: float
+    burst: float = 0.05
+    period: float = 60_000.0
+    tat: float = 0.0
+    widest: float = 0.0
+    wide_until: float = 0.0
+
+    def wait(self, cost: float, now: float) -> float:
+        """How long until `cost` fits; 0 when it fits now. Always finite."""
+        width = self._width(now)
+        fitting = min(cost, self.limit)
+        if fitting > width:
+            return max(0.0, self.tat + (fitting - width) * self._interval(width) - now)
+        behind = max(self.tat, now) + self._charge(width, cost) - now
+        return max(0.0, behind - self._room(width))
+
+    def take(self, cost: float, now: float) -> Bucket:
+        """The bucket after `cost` was taken, fitting or not."""
+        width, widest, until = self._width(now), self.widest, self.wide_until
+        fitting = min(cost, self.limit)
+        if fitting > self.limit * self.burst and fitting >= width:
+            width, widest, until = fitting, fitting, now + MEMORY * self.period
+        tat = max(self.tat, now) + self._charge(width, cost)
+        return replace(self, tat=tat, widest=widest, wide_until=until)
+
+    def headroom(self, now: float) -> float:
+        """The share of the burst that is free, from 0 to 1."""
+        return max(0.0, 1 - max(0.0, self.tat - now) / self._room(self._width(now)))
+
+    def left(self, now: float) -> float:
+        """What could be taken now in small pieces."""
+        width = self._width(now)
+        return max(0.0, self._room(width) - max(0.0, self.tat - now)) / self._interval(width)
+
+    def tighten(self, left: float, now: float) -> Bucket:
+        """Let nobody take more than `left` now; only ever tightens."""
+        width = self._width(now)
+        behind = max(0.0, self._room(width) - left * self._interval(width))
+        return replace(self, tat=max(self.tat, now + behind))
+
+    def _width(self, now: float) -> float:
+        least = self.limit * self.burst
+        return max(least, self.widest) if self.wide_until > now else least
+
+    def _interval(self, width: float) -> float:
+        if self.burst >= 1:
+            return self.period / self.limit
+        return self.period / max(self.limit - width, self.limit / 1000)
+
+    def _charge(self, width: float, cost: float) -> float:
+        paced = min(cost * self._interval(width), self.period)
+        return max(paced, cost * self.period / self.limit)
+
+    def _room(self, width: float) -> float:
+        return min(width * self._interval(width), self.period)
