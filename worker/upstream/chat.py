@@ -26,7 +26,13 @@ from worker.upstream.chat_shapes import (
 )
 from worker.upstream.documents import Documents, Sentinel
 from worker.upstream.error_bodies import ErrorBody, error_in
-from worker.upstream.failures import UpstreamFailure, failure_in_stream, malformed, truncated
+from worker.upstream.failures import (
+    UpstreamFailure,
+    failure_in_stream,
+    malformed,
+    no_answer,
+    truncated,
+)
 from worker.upstream.happenings import Finished, Happening, Refusal, Text, Thinking, Usage
 from worker.upstream.sse import Event
 from worker.upstream.think_tags import ThinkTags
@@ -91,6 +97,8 @@ class Chat:
                 self._unusual(document, out, thoughts)
             else:
                 self.notes["content_after_done"] += 1
+                if document.usage is not None:
+                    self._count(document.usage, out)
             if self.failed is not None:
                 break
         _flush(out, thoughts)
@@ -116,8 +124,11 @@ class Chat:
 
     def finish(self) -> list[Happening]:
         """The last happenings. Raises when the answer has no end."""
-        if self._reason is None and not (self._done and (self.visible or self.reasoning)):
+        self._documents.close()
+        if self._reason is None and not self._done:
             raise truncated()
+        if self._reason is None and not self.visible:
+            raise no_answer()
         out: list[Happening] = []
         rest = self._text.close()
         self._say([(False, rest)] if self._tags is None else self._tags.close(), out)
@@ -177,6 +188,7 @@ class Chat:
 
     def _unusual(self, document: dict[str, Any], out: list[Happening], thoughts: list[str]) -> None:
         """A document the common shape does not fit: usage, metadata, an error, or odd types."""
+        ending = self.grace_s is not None
         choices = choices_in(document)
         if self._done:
             self.notes["content_after_done"] += bool(choices)
@@ -189,13 +201,9 @@ class Chat:
         if tally is not None:
             self._count(tally, out)
         error = error_in(document)
-        if error is not None:
-            self._error(error)
-
-    def _error(self, error: ErrorBody) -> None:
-        if self.grace_s is not None:
+        if error is not None and ending:
             self.notes["error_after_finish"] += 1
-        else:
+        elif error is not None:
             self.failed = failure_in_stream(error)
 
     def _end_with(self, reason: str) -> None:

@@ -81,6 +81,11 @@ class Documents(Generic[T]):
         values, rest, broken = _apart((self._fragment + event.data).decode("utf-8", "replace"))
         return bool(values) and not rest and not broken
 
+    def close(self) -> None:
+        """The stream is over: a document that was cut and never completed is counted."""
+        self.notes.update({"unfinished_document": 1} if self._fragment else {})
+        self._fragment = b""
+
     def _event(self, data: bytes) -> list[T | dict[str, Any] | Sentinel]:
         if not self._fragment:
             try:

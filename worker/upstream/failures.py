@@ -137,6 +137,13 @@ def truncated(message: str = "the stream ended before the answer did") -> Upstre
     return UpstreamFailure(message, kind="truncated", fault="network", retryable=True)
 
 
+def no_answer() -> UpstreamFailure:
+    """The stream was ended as if it were whole, and nothing was in it."""
+    return UpstreamFailure(
+        "the stream ended without an answer", kind="empty", fault="provider", retryable=True
+    )
+
+
 def malformed(what: str, sample: bytes) -> UpstreamFailure:
     """The stream carried something no reading makes sense of."""
     return UpstreamFailure(

@@ -122,6 +122,7 @@ class Responses:
 
     def finish(self) -> list[Happening]:
         """The last happening. Raises when there was no terminal."""
+        self._documents.close()
         if self._end is None:
             raise truncated()
         rest = self._text.close()

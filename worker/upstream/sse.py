@@ -72,11 +72,11 @@ class Decoder:
         if self._swallow_lf and chunk:
             self._swallow_lf = False
             chunk = chunk.removeprefix(b"\n")
-        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
-        if not end:
+        if b"\n" not in chunk and b"\r" not in chunk:
             self._line += chunk
             self._check(len(self._line) + len(self._data))
             return []
+        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
         lines = bytes(self._line) + chunk[:end] if self._line else chunk[:end]
         self._line = bytearray(chunk[end:])
         if b"\r" in lines:
