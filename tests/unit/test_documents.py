@@ -65,6 +65,15 @@ def test_a_glued_document_whose_second_is_cut_is_both() -> None:
     assert take('{"n":1}{"n"', ":2}")[0] == [{"n": 1}, {"n": 2}]
 
 
+def test_a_cut_and_a_glued_document_in_one_read_do_not_make_up_for_each_other() -> None:
+    documents = Documents(Shape)
+    payloads = [b'{"n":1,"s":"a', b'b"}', b'{"n":2},{"n":3}']
+
+    found = documents.take([Event(payload) for payload in payloads])
+
+    assert found == [{"n": 1, "s": "ab"}, {"n": 2}, {"n": 3}]
+
+
 def test_a_document_over_several_data_lines_is_one_document() -> None:
     assert take('{\n"n":\n1}')[0] == [Shape(1)]
 

@@ -58,7 +58,6 @@ class Transport:
         self._client = httpx.AsyncClient(
             transport=_Routes(ssl_context(ca_bundle), limits, Proxies()),
             follow_redirects=False,
-            trust_env=False,
         )
         self._open: dict[asyncio.Task[None], Exchange] = {}
 
@@ -229,7 +228,6 @@ def _connections(
             limits=limits,
             proxy=None if proxy is None else _proxy(proxy, context),
             socket_options=_KEEPALIVE,
-            trust_env=False,
         )
     except (ImportError, ValueError, httpx.InvalidURL) as error:
         scheme = (proxy or "").partition("://")[0]
