@@ -29,6 +29,7 @@ from tests.harness.wire import (
 )
 from worker.upstream.client import Client
 from worker.upstream.exchange import BUFFER_BYTES
+from worker.upstream.transport import IDLE_CONNECTIONS
 
 WHOLE = stream(delta("stop", content="a") + USAGE + DONE)
 
@@ -83,6 +84,20 @@ async def test_no_connection_leaks_after_a_thousand_cancelled_streams() -> None:
 async def read(client: Client, server: WireServer) -> str:
     lists = client.stream(REQUEST, key_for(server))
     return text_of([happening async for batch in lists for happening in batch])
+
+
+async def test_few_connections_are_kept_idle_however_many_streams_end() -> None:
+    meet = asyncio.Event()
+    script: Script = [head(), chunk(delta(content="a")), meet, *WHOLE[1:]]
+    async with quick_client() as client, WireServer(script) as server:
+        readers = [asyncio.create_task(read(client, server)) for _ in range(60)]
+        while server.open < 60:
+            await asyncio.sleep(0.005)
+        meet.set()
+        await asyncio.wait(readers)
+        await idle(client)
+
+        assert len(pool_of(client).connections) <= IDLE_CONNECTIONS
 
 
 async def test_streams_beyond_the_limit_wait_for_a_connection_and_then_say_so() -> None:

@@ -174,14 +174,21 @@ class Client:
         self, method: str, key: Key, path: str, body: Mapping[str, Any] | None = None
     ) -> Exchange:
         content = None if body is None else msgspec.json.encode(body)
-        url = f"{key.base_url.rstrip('/')}/{path}"
-        return self._transport.send(method, url, _headers(key), content)
+        return self._transport.send(method, _url(key.base_url, path), _headers(key), content)
 
 
 def _dialect(request: Request, body: Mapping[str, Any]) -> Dialect:
     if "input" in body:
         return Responses()
     return Chat(usage_expected="stream_options" in body, inline_thinking=request.inline_thinking)
+
+
+def _url(base_url: str, path: str) -> str:
+    """`path` under `base_url`; a query there, such as an API version, stays in its place."""
+    base, _, fixed = base_url.partition("?")
+    path, _, query = path.partition("?")
+    joined = "&".join(part for part in (fixed, query) if part)
+    return f"{base.rstrip('/')}/{path}{'?' if joined else ''}{joined}"
 
 
 def _is_running(body: bytes) -> bool:

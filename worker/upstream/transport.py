@@ -25,6 +25,10 @@ from worker.upstream.tls import ssl_context
 #: Below the 5 s of common servers, so that a request does not meet a connection being closed.
 IDLE_CONNECTION_S = 4.0
 
+#: The pool looks at all its connections once for each idle one, whenever a stream begins or ends:
+#: with thousands of streams, idle ones must be few. They save little where streams take minutes.
+IDLE_CONNECTIONS = 16
+
 _KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
@@ -46,7 +50,7 @@ class Transport:
     def __init__(self, clocks: Clocks, ca_bundle: str | None = None, *, streams: int) -> None:
         limits = httpx.Limits(
             max_connections=streams,
-            max_keepalive_connections=streams,
+            max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_CONNECTION_S,
         )
         self._timeout = httpx.Timeout(
