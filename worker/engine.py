@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Lease
+from worker.keys import job_keys
 from worker.log.commit import GroupCommit
 from worker.runner import Attempt
 from worker.store import connect_async
+from worker.submission import Message
 from worker.upstream.client import Client
 from worker.work import Stop, Verdict, Work, Yielded
 
@@ -58,6 +60,11 @@ class Engine:
     def run(self, work: Work) -> Verdict:
         """Run one attempt to its end. Blocks the calling thread."""
         return self._wait(self._run(work))
+
+    def message(self, job_id: str) -> Message | None:
+        """The message of a job as it was submitted. Waits for the store as long as it is away."""
+        stored = self._wait(self._commit.command("HGET", job_keys(job_id).record, "message"))
+        return None if stored is None else Message.load(stored)
 
     def settle(self, lease: Lease) -> None:
         """Give the lease up for good. Blocks until the store has it."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,21 +26,24 @@ from celery import Task, signals
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
 from kombu.utils.json import dumps
+from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission.line import Lease
 from worker.engine import Engine
-from worker.errors import JobFailed, UnknownJob
-from worker.keys import job_keys
+from worker.errors import JobFailed
 from worker.outcomes import Outcome
 from worker.results import revoke
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
-from worker.store import connect, opened, require
+from worker.store import StoreUnreachable, opened, require
 from worker.submission import Message, Submission, Terms, submit
 from worker.upstream.request import Request as ModelRequest
 from worker.work import Sealed, Work
+
+#: Pause before a worker tries again to reach the store, in seconds.
+_PAUSE_S = 1.0
 
 
 class StreamingTask(Task):
@@ -78,35 +82,49 @@ class StreamingTask(Task):
     ) -> AsyncResult:
         """Submit the job. Raises LongstreamError when the request can not be built or stored.
 
-        Beside Celery's own options it takes `terms=Terms(...)`.
+        Beside Celery's own options it takes `terms=Terms(...)`. In a worker it waits for a store
+        that is away: what comes after a job is not lost.
         """
         args, kwargs = tuple(args or ()), dict(kwargs or {})
+        task_id = task_id or uuid()
+        while True:
+            try:
+                return self._submit(args, kwargs, task_id, link, link_error, shadow, options)
+            except StoreUnreachable:
+                if self.app.current_worker_task is None:
+                    raise
+                time.sleep(_PAUSE_S)
+
+    def _submit(
+        self,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        link: Any,
+        link_error: Any,
+        shadow: str | None,
+        options: dict[str, Any],
+    ) -> AsyncResult:
         settings: Settings = self.app.longstream
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
-        pool = settings.pool_for(request.model).name
-        wait_s, terms = _wait_s(options), options.pop("terms", Terms())
         captured = _Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
+            terms = options.get("terms") or Terms()
+            wait_s, options = _wait_s({n: v for n, v in options.items() if n != "terms"})
             # The stand-in takes the message at once: there is nothing to publish again.
+            options = options | {"retry": False}
             result = super().apply_async(
-                args,
-                kwargs,
-                task_id,
-                captured,
-                link,
-                link_error,
-                shadow,
-                **options | {"retry": False},
+                args, kwargs, task_id, captured, link, link_error, shadow, **options
             )
             assert captured.message is not None
             job = Submission(
-                job_id=result.id,
+                job_id=task_id,
                 task=str(self.name),
                 model=request.model,
-                pool=pool,
+                pool=settings.pool_for(request.model).name,
                 label=self.label(*args, **kwargs),
                 message=captured.message,
                 wait_ms=int(wait_s * 1000),
@@ -128,19 +146,22 @@ class StreamingTask(Task):
             # Sent by name, past `apply_async`: into the line with it, under the same id.
             self.signature_from_request(self.request, args, kwargs).apply_async()
             raise Ignore
-        stored = self._stored_arguments(lease.job_id)
+        here = engine(self.app, str(self.request.hostname))
+        message = here.message(lease.job_id) or _NO_RECORD
+        stored_args, stored_kwargs, embedded = message.body
         expires = self.request.get(EXPIRES_HEADER)
         work = Work(
             lease=lease,
-            build=lambda: self._request(*stored()),
-            finish=lambda text: self._finish(text, *stored()),
+            build=lambda: self._request(stored_args, stored_kwargs),
+            finish=lambda text: self.finish(text, *stored_args, **stored_kwargs),
             expires=None if expires is None else datetime.fromisoformat(expires),
         )
-        here = engine(self.app, str(self.request.hostname))
         verdict = here.run(work)
         if not isinstance(verdict, Sealed):
             raise Ignore
         _thread.held = _Held(here, lease)
+        # What follows the job, and its arguments, did not travel with the message.
+        self.request.update(embedded)
         if verdict.outcome is Outcome.COMPLETED:
             return verdict.result
         if verdict.outcome in (Outcome.CANCELLED, Outcome.EXPIRED):
@@ -165,9 +186,6 @@ class StreamingTask(Task):
             request = msgspec.structs.replace(request, model=self.app.longstream.model)
         return request
 
-    def _finish(self, text: str, args: Any, kwargs: Any) -> Any:
-        return self.finish(text, *args, **kwargs)
-
     def _lease(self) -> Lease | None:
         number = self.request.get(LEASE_HEADER)
         if number is None:
@@ -179,19 +197,9 @@ class StreamingTask(Task):
             key=str(self.request.get(KEY_HEADER)),
         )
 
-    def _stored_arguments(self, job_id: str) -> Any:
-        """A function that reads the job's arguments from its record."""
 
-        def read() -> tuple[list[Any], dict[str, Any]]:
-            with connect(self.app.longstream.redis_url) as client:
-                stored = client.hget(job_keys(job_id).record, "message")
-            if stored is None:
-                raise UnknownJob(f"job {job_id} has no record any more")
-            assert isinstance(stored, bytes)
-            args, kwargs, _ = Message.load(stored).body
-            return args, kwargs
-
-        return read
+#: Stands in for a message past retention; the claim will say that the job is unknown.
+_NO_RECORD = Message(body=[[], {}, {}], headers={}, properties={})
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +230,17 @@ def _abandon(**_: Any) -> None:
 signals.task_postrun.connect(_abandon)
 
 
-def _wait_s(options: dict[str, Any]) -> float:
-    """Seconds a job waits in the line instead of as an ETA in a worker's memory."""
-    countdown, eta = options.pop("countdown", None), options.pop("eta", None)
+def _wait_s(options: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+    """Seconds a job waits in the line instead of as an ETA in a worker's memory; the rest."""
+    rest = {name: value for name, value in options.items() if name not in ("countdown", "eta")}
+    countdown, eta = options.get("countdown"), options.get("eta")
+    if isinstance(eta, str):
+        eta = datetime.fromisoformat(eta)
     if countdown is not None:
-        return max(0.0, float(countdown))
+        return max(0.0, float(countdown)), rest
     if isinstance(eta, datetime):
-        return max(0.0, (eta - datetime.now(eta.tzinfo)).total_seconds())
-    return 0.0
+        return max(0.0, (eta - datetime.now(eta.tzinfo)).total_seconds()), rest
+    return 0.0, rest
 
 
 class _Captured:

@@ -20,6 +20,7 @@ from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
 from worker.cancel import Cancelled
 from worker.errors import JobFailed
+from worker.keys import job_keys
 
 # Celery stores results with a command that redis-py has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -153,7 +154,7 @@ def test_a_waiting_job_that_is_cancelled_is_revoked(app: LongstreamApp, shared: 
 
 def test_a_running_job_that_is_cancelled_is_revoked(app: LongstreamApp, shared: Cluster) -> None:
     result = generate.delay(prompt(), model="sim:stall")
-    wait_until("it runs", lambda: jobs.status(result.id).state == jobs.State.RUNNING)
+    wait_until("text flows", lambda: shared.client.xlen(job_keys(result.id).log) > 3)
     assert jobs.cancel(result.id) is Cancelled.STOPPING
     with pytest.raises(TaskRevokedError):
         result.get(timeout=GET_S)

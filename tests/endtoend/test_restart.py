@@ -56,3 +56,16 @@ def flows(cluster: Cluster, job_id: str) -> bool:
 
 def done(cluster: Cluster, job_id: str) -> bool:
     return cluster.client.hget(job_keys(job_id).record, "outcome") == b"completed"
+
+
+@pytest.mark.timeout(120)
+def test_an_answer_that_ends_while_the_store_is_away_is_kept(cluster: Cluster) -> None:
+    cluster.worker()
+    cluster.submit("Tell of the deep.", "deep", "sim:slow")
+    wait_until("it flows", lambda: flows(cluster, "deep"))
+    cluster.valkey.kill()
+    wait_until("the answer has ended", lambda: cluster.ledger()[0]["finished"])
+    cluster.valkey.start()
+    text, end = read(cluster.client, "deep")
+    (request,) = cluster.ledger()
+    assert (end.outcome, end.attempts, text) == ("completed", 1, request["visible"])

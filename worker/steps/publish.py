@@ -1,7 +1,7 @@
 """Publishing a granted job: the ordinary Celery message, to one worker's own queue.
 
-The arguments stay in the job record and are left out of the message, so no prompt passes through
-the broker; the headers say which lease the message belongs to.
+The arguments stay in the job record, with what follows the job and its arguments; so no prompt
+passes through the broker. The headers say which lease the message belongs to.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ POOL_HEADER = "longstream_pool"
 KEY_HEADER = "longstream_key"
 EXPIRES_HEADER = "longstream_expires"
 
+_NOTHING_FOLLOWS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+
 _log = structlog.get_logger()
 
 
@@ -32,7 +34,6 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         return
     assert isinstance(stored, bytes)
     message = Message.load(stored)
-    embedded = message.body[2]
     headers = message.headers | {
         LEASE_HEADER: lease.number,
         POOL_HEADER: lease.pool,
@@ -46,7 +47,7 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
     }
     with app.producer_pool.acquire(block=True) as producer:
         producer.publish(
-            [[], {}, embedded],
+            [[], {}, _NOTHING_FOLLOWS],
             exchange="",
             routing_key=direct_queue(worker),
             serializer="json",
