@@ -7,8 +7,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from worker.outcomes import Outcome
 from worker.upstream.answer import Answer, Dialect
