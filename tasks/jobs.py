@@ -12,15 +12,12 @@ With no Redis configured, all of this starts or joins the embedded stack.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import redis
-
 from tasks.current import current
-from tasks.kinds import KINDS
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
@@ -38,6 +35,8 @@ from worker.submission import (
 )
 
 if TYPE_CHECKING:
+    import redis
+
     from worker.cancel import Cancelled
 
 __all__ = [
@@ -76,7 +75,9 @@ def submit(
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
-    job_id = job_id or secrets.token_hex(_ID_BYTES)
+    from tasks.kinds import KINDS
+
+    job_id = job_id or os.urandom(_ID_BYTES).hex()
     kind = KINDS.get(task)
     if kind is None:
         from tasks.application import app
@@ -85,6 +86,8 @@ def submit(
         return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
     settings = current()
     model = kind.build(*args, **kwargs).model or settings.model
+    # The default is the submitter's, and a worker may have another.
+    kwargs["model"] = model
     job = Submission(
         job_id=job_id,
         task=task,
@@ -133,6 +136,7 @@ def result(job_id: str) -> Any:
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
+
     with _store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")
     if stored[0] is None:

@@ -19,6 +19,7 @@ from kombu import Queue
 from settings import load
 from settings.errors import SettingsError
 from settings.model import Settings
+from settings.urls import for_celery
 from worker.steps import lifecycle
 from worker.steps.startup import worker_name as worker_name
 
@@ -63,11 +64,12 @@ class LongstreamApp(Celery):
 def celery_config(settings: Settings) -> dict[str, Any]:
     """Celery's settings. The reasons for the less obvious ones stand beside them."""
     broker = settings.broker_url or settings.redis_url or ""
+    results = settings.result_url or settings.redis_url or ""
     return {
-        "broker_url": _celery_url(broker),
+        "broker_url": for_celery(broker),
         "broker_use_ssl": _verified(broker),
-        "result_backend": _celery_url(settings.result_url or settings.redis_url or ""),
-        "redis_backend_use_ssl": _verified(settings.result_url or settings.redis_url or ""),
+        "result_backend": for_celery(results),
+        "redis_backend_use_ssl": _verified(results),
         "result_expires": settings.retention.record_s,
         "task_default_queue": SHARED_QUEUE,
         "task_queues": [Queue(SHARED_QUEUE, exchange="", routing_key=SHARED_QUEUE)],
@@ -105,13 +107,9 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         },
         "redis_socket_timeout": 15.0,
         "redis_socket_connect_timeout": 5.0,
-        "redis_socket_keepalive": not broker.startswith("unix:"),
+        "redis_socket_keepalive": not results.startswith("unix:"),
         "redis_backend_health_check_interval": 5,
     }
-
-
-def _celery_url(url: str) -> str:
-    return url.replace("unix://", "redis+socket://", 1) if url.startswith("unix:") else url
 
 
 def _verified(url: str) -> dict[str, Any] | None:

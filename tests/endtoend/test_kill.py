@@ -105,6 +105,20 @@ def test_sigterm_hands_the_job_over_at_no_cost(cluster: Cluster) -> None:
     assert b"crashes" not in cluster.client.hgetall(job_keys("drain").record)
 
 
+@pytest.mark.timeout(120)
+def test_a_second_sigterm_is_quicker_and_not_lossy(cluster: Cluster) -> None:
+    patient = {"LONGSTREAM_WORKER__DRAIN_S": "600"}
+    workers = [cluster.worker(**patient), cluster.worker(**patient)]
+    cluster.submit("Explain the dew.", "twice", MODEL)
+    leaving = running_on(cluster, "twice", workers)
+    leaving.terminate()
+    wait_until("it has heard", lambda: "shutdown" in cluster.log())
+    leaving.terminate()
+    assert leaving.wait(20) == 0
+    text, end = read(cluster.client, "twice")
+    assert (text, end.attempts) == (intended(cluster), 2)
+
+
 @pytest.mark.timeout(180)
 def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) -> None:
     doomed: subprocess.Popen[bytes]
