@@ -24,7 +24,7 @@ def main() -> None:
         code = 130
     except BrokenPipeError:
         # Whoever read the output is gone; there is nobody left to tell.
-        code = 141
+        code = 1
     # Nothing is left to do, and taking the interpreter apart takes longer than many a command.
     os._exit(code)
 

@@ -48,7 +48,8 @@ class Cli:
     ) -> subprocess.Popen[bytes]:
         """As `start`, for any program of Python."""
         given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        given |= {"stdin": subprocess.DEVNULL, "cwd": self.work} | options
+        # Unbuffered: what is not read yet must still be there for `communicate`.
+        given |= {"stdin": subprocess.DEVNULL, "cwd": self.work, "bufsize": 0} | options
         return subprocess.Popen(
             [sys.executable, *arguments],
             env={**self.environ, **(env or {})},
