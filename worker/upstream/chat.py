@@ -24,7 +24,7 @@ from worker.upstream.chat_shapes import (
     tally_in,
     text_of_details,
 )
-from worker.upstream.documents import Documents, Sentinel
+from worker.upstream.documents import Documents, Sentinel, Shape
 from worker.upstream.error_bodies import ErrorBody, error_in
 from worker.upstream.failures import (
     UpstreamFailure,
@@ -52,6 +52,8 @@ _FILTERED = frozenset({"content_filter", "sensitive", "safety"})
 _FAILED = frozenset({"error", "network_error", "insufficient_system_resource", "server_error"})
 _NO_REASON = frozenset({"", "null", "none"})
 
+_CHUNKS = Shape(Chunk)
+
 
 class Chat:
     """The state of one chat completion."""
@@ -60,7 +62,7 @@ class Chat:
         self.reasoning = 0
         self.visible = 0
         self.failed: UpstreamFailure | None = None
-        self._documents = Documents(Chunk)
+        self._documents = Documents(_CHUNKS)
         self._usage_expected = usage_expected
         self._usage: Usage | None = None
         self._reason: str | None = None

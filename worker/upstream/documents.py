@@ -43,14 +43,21 @@ DONE: Final = Sentinel.DONE
 _UNFIT = (msgspec.DecodeError, RecursionError)
 
 
+class Shape(Generic[T]):
+    """The decoders of one shape. Made once, since that takes longer than decoding a burst."""
+
+    def __init__(self, shape: type[T]) -> None:
+        self.one = msgspec.json.Decoder(shape)
+        self.many: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(list[shape])  # type: ignore[valid-type]
+
+
 class Documents(Generic[T]):
     """Reads one stream's events."""
 
-    def __init__(self, shape: type[T]) -> None:
+    def __init__(self, shape: Shape[T]) -> None:
         self.notes: Counter[str] = Counter()
         self.failed: UpstreamFailure | None = None
-        self._all: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(list[shape])  # type: ignore[valid-type]
-        self._one = msgspec.json.Decoder(shape)
+        self._shape = shape
         self._fragment = b""
         self._pieces = 0
 
@@ -58,11 +65,11 @@ class Documents(Generic[T]):
         """The documents that `events` complete, in order; none once `failed`."""
         if self.failed is not None:
             return []
-        if not self._fragment:
+        if not self._fragment and len(events) > 1:
             # No JSON string goes over a line end, so a cut one cannot be joined to its rest here.
             payloads = b",\n".join([event.data for event in events])
             try:
-                found = self._all.decode(b"[%b]" % payloads)
+                found = self._shape.many.decode(b"[%b]" % payloads)
             except _UNFIT:
                 pass
             else:
@@ -70,8 +77,15 @@ class Documents(Generic[T]):
                     return found  # type: ignore[return-value]
         documents: list[T | dict[str, Any] | Sentinel] = []
         for event in events:
-            if self.failed is None:
-                documents += [_typed(found, event.name) for found in self._event(event.data)]
+            try:
+                if not self._fragment:
+                    documents.append(self._shape.one.decode(event.data))
+                    continue
+            except _UNFIT:
+                pass
+            documents += [_typed(found, event.name) for found in self._event(event.data)]
+            if self.failed is not None:
+                break
         return documents
 
     def completes(self, event: Event) -> bool:
@@ -87,11 +101,6 @@ class Documents(Generic[T]):
         self._fragment = b""
 
     def _event(self, data: bytes) -> list[T | dict[str, Any] | Sentinel]:
-        if not self._fragment:
-            try:
-                return [self._one.decode(data)]
-            except _UNFIT:
-                pass
         stripped = data.strip()
         if not stripped:
             self.notes["empty_event"] += 1

@@ -13,7 +13,7 @@ import structlog
 
 from worker.upstream.answer import Answer, Dialect, empty_answer
 from worker.upstream.clocks import Watch
-from worker.upstream.encodings import encoding_for
+from worker.upstream.encodings import inflate_for
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.happenings import Happening
@@ -117,5 +117,6 @@ async def _explanation(exchange: Exchange, head: Head, watch: Watch) -> bytes:
     body = b""
     with contextlib.suppress(UpstreamFailure):
         body = await rest_of(exchange, watch, limit_bytes=ERROR_BYTES, within_s=ERROR_BODY_S)
-        body = encoding_for(head.headers.get("content-encoding", "")).feed(body)
+        inflate = inflate_for(head.headers.get("content-encoding", ""))
+        body = body if inflate is None else inflate.feed(body)
     return body
