@@ -53,7 +53,16 @@ def test_a_document_cut_inside_a_character_is_rejoined() -> None:
     whole = '{"n":1,"s":"é"}'.encode()
     at = whole.index(b"\xa9")
 
-    assert take(whole[:at], whole[at:])[0] == [{"n": 1, "s": "é"}]
+    found, documents = take(whole[:at], whole[at:])
+    assert found == [{"n": 1, "s": "é"}]
+    assert not documents.notes["replaced_bytes"]
+
+
+def test_a_glued_document_cut_inside_a_character_is_rejoined() -> None:
+    whole = '{"n":1,"s":"é"}{"n":2,"s":"é"}'.encode()
+    at = whole.rindex(b"\xa9")
+
+    assert take(whole[:at], whole[at:])[0] == [{"n": 1, "s": "é"}, {"n": 2, "s": "é"}]
 
 
 @pytest.mark.parametrize("glue", ["", "\n", " ", ",", "data: ", "\ndata:"])
@@ -155,9 +164,9 @@ DOCUMENT = st.fixed_dictionaries({"n": st.integers(), "s": st.text(st.characters
 def test_any_cut_of_any_document_gives_the_document_back(
     documents: list[dict[str, object]], data: st.DataObject
 ) -> None:
-    payloads: list[str] = []
+    payloads: list[bytes] = []
     for document in documents:
-        whole = json.dumps(document)
+        whole = json.dumps(document, ensure_ascii=data.draw(st.booleans())).encode()
         at = data.draw(st.integers(1, len(whole) - 1))
         payloads += [whole[:at], whole[at:]]
 

@@ -148,6 +148,7 @@ class Chat:
                 _flush(out, thoughts)
                 self._visible(delta, out, rough)
         elif choice.message is not None:
+            _flush(out, thoughts)
             self._snapshot(choice.message, out)
         if choice.finish_reason and choice.finish_reason.lower() not in _NO_REASON:
             self._end_with(choice.finish_reason)

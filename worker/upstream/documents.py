@@ -92,8 +92,9 @@ class Documents(Generic[T]):
         """Whether this unterminated event is nevertheless whole."""
         if event.data.strip() == b"[DONE]":
             return True
-        values, rest, broken = _apart((self._fragment + event.data).decode("utf-8", "replace"))
-        return bool(values) and not rest and not broken
+        text = (self._fragment + event.data).decode("utf-8", "replace")
+        values, end, broken = _apart(text)
+        return bool(values) and end == len(text) and not broken
 
     def close(self) -> None:
         """The stream is over: a document that was cut and never completed is counted."""
@@ -116,23 +117,19 @@ class Documents(Generic[T]):
 
     def _slowly(self, data: bytes) -> list[T | dict[str, Any] | Sentinel]:
         whole, self._fragment = self._fragment + data, b""
-        values, rest, broken = _apart(self._text(whole))
+        text = whole.decode("utf-8", "replace")
+        values, end, broken = _apart(text)
         if broken:
             self._refuse("an event's data are not JSON", whole)
-        elif rest:
-            self._keep(rest.encode("utf-8", "surrogatepass") if values else whole, data)
+        elif end < len(text):
+            self._keep(_from(end, text, whole), data)
         else:
             self._pieces = 0
         if len(values) > 1:
             self.notes["glued_documents"] += 1
-        return [document for value in values for document in self._objects(value)]
-
-    def _text(self, data: bytes) -> str:
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
+        if "\ufffd" in text[:end] and b"\xef\xbf\xbd" not in whole:
             self.notes["replaced_bytes"] += 1
-            return data.decode("utf-8", "replace")
+        return [document for value in values for document in self._objects(value)]
 
     def _keep(self, fragment: bytes, latest: bytes) -> None:
         """Holds a cut document until its next piece, unless that piece was a document itself."""
@@ -164,19 +161,26 @@ def _typed(document: Any, name: str) -> Any:
     return document
 
 
-def _apart(text: str) -> tuple[list[Any], str, bool]:
-    """All values in `text`, a value cut off at its end, and whether it is broken instead."""
+def _apart(text: str) -> tuple[list[Any], int, bool]:
+    """All values in `text`, where they end, and whether what follows is broken and not just cut."""
     values: list[Any] = []
     at = 0
     while (at := _skip(text, at)) < len(text):
         try:
             value, at = _parser.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            return values, text[at:], not _is_cut(text, at, error)
+            return values, at, not _is_cut(text, at, error)
         except RecursionError:
-            return values, "", True
+            return values, at, True
         values.append(value)
-    return values, "", False
+    return values, at, False
+
+
+def _from(end: int, text: str, data: bytes) -> bytes:
+    """The bytes of `data` after `text[:end]`; a character may be cut at their very end."""
+    begin = len(text[:end].encode())
+    exact = data[:begin].decode("utf-8", "replace") == text[:end]
+    return data[begin:] if exact else text[end:].encode()
 
 
 def _skip(text: str, at: int) -> int:
@@ -192,5 +196,6 @@ def _is_cut(text: str, begin: int, error: json.JSONDecodeError) -> bool:
 
 
 def _is_object(data: bytes) -> bool:
-    values, rest, broken = _apart(data.decode("utf-8", "replace"))
-    return not rest and not broken and all(isinstance(value, dict) for value in values)
+    text = data.decode("utf-8", "replace")
+    values, end, _ = _apart(text)
+    return end == len(text) and all(isinstance(value, dict) for value in values)

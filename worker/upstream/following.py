@@ -71,8 +71,8 @@ async def follow(
         raise
     finally:
         exchange.abort()
-        if dialect.notes:
-            log.info("upstream.tolerated", key=alias, **dialect.notes)
+        if tolerated := +dialect.notes:
+            log.info("upstream.tolerated", key=alias, **tolerated)
 
 
 async def rest_of(
