@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+from worker.upstream import failures
 from worker.upstream.error_bodies import ErrorBody, error_in, error_in_bytes
 from worker.upstream.failure_table import row_for, row_for_status
 from worker.upstream.failures import UpstreamFailure, failure_of_answer, redacted
+
+#: How a kind is written down: as a keyword, or as the first word of a row.
+KIND = re.compile(r'(?:\bkind=|\b_?Row\(\s*)"([a-z_]+)"')
 
 
 @pytest.mark.parametrize("status", range(300, 600))
@@ -130,3 +136,11 @@ def test_the_counts_are_part_of_the_message_once_something_came() -> None:
     failure.reasoning, failure.visible = 1847, 12
 
     assert str(failure) == "cut (after 1847 reasoning tokens and 12 visible deltas)"
+
+
+def test_every_kind_is_listed_where_schedulers_look_for_it() -> None:
+    listed = set((failures.__doc__ or "").replace(".", " ").replace(":", " ").split())
+    sources = Path(failures.__file__).parent.glob("*.py")
+    found = {kind for path in sources for kind in KIND.findall(path.read_text())}
+
+    assert found - listed == set()
