@@ -4,6 +4,7 @@ from settings.errors import LongstreamError, SettingsError
 from settings.load import load
 from settings.model import Account, Key, Pool, Settings
 from settings.profiles import PROFILES, Profile
+from settings.secret import Secret
 
 __all__ = [
     "PROFILES",
@@ -12,6 +13,7 @@ __all__ = [
     "LongstreamError",
     "Pool",
     "Profile",
+    "Secret",
     "Settings",
     "SettingsError",
     "load",

@@ -7,26 +7,26 @@ converted; a value of the file must already have the right type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+import msgspec
 
 from settings.model import Account, Family, Settings
 from settings.wording import shown
 
 PREFIX = "LONGSTREAM_"
 
-_NOUNS = {"integer": "a whole number", "number": "a number", "string": "a text"}
+_NOUNS = {int: "a whole number", float: "a number", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One value of the configuration."""
+    """One value of the configuration. `kind` is the model's annotation."""
 
     path: tuple[str, ...]
-    owner: type[BaseModel]
+    kind: Any
+    default: Any
 
     @property
     def name(self) -> str:
@@ -38,77 +38,85 @@ class Setting:
         return PREFIX + "__".join(self.path).upper()
 
     @property
-    def default(self) -> Any:
-        return self.owner.model_fields[self.path[-1]].default
-
-    @property
     def meaning(self) -> str:
-        return self.owner.model_fields[self.path[-1]].description or ""
+        return next((part for part in _parts(self.kind) if isinstance(part, str)), "")
 
     @property
-    def kind(self) -> str:
-        """In the user's words: `a whole number from 1 to 2000`."""
-        return _kind(_schema(self.owner, self.path[-1]))
+    def expected(self) -> str:
+        """The kind in the user's words: `a whole number from 1 to 2000`."""
+        if words := _words(self.kind):
+            return f"one of {', '.join(words)}"
+        noun = next(_NOUNS[kind] for kind in _plain_types(self.kind))
+        for rule in _rules(self.kind):
+            if rule.min_length is not None:
+                return f"{noun} that is not empty"
+            if rule.gt is not None:
+                return f"{noun} above {rule.gt}, at most {rule.le}"
+            if rule.ge is not None:
+                return f"{noun} from {rule.ge} to {rule.le}"
+        return noun
 
     def parse(self, value: object, *, is_text: bool) -> Any:
         """`value` with the setting's type, or ValueError with a message for the user."""
+        given = value.strip() if is_text and isinstance(value, str) else value
         try:
-            parsed = _adapter(self.owner, self.path[-1]).validate_python(value, strict=not is_text)
-        except ValidationError:
+            parsed = msgspec.convert(given, self.kind, strict=not is_text)
+        except (msgspec.ValidationError, ValueError):
             parsed = None
         if parsed is None:
-            raise ValueError(f"expected {self.kind}, got {shown(value)}")
+            raise ValueError(f"expected {self.expected}, got {shown(value)}")
         return parsed
 
 
-def _settings_of(owner: type[BaseModel], path: tuple[str, ...]) -> Iterator[Setting]:
-    for name, field in owner.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _settings_of(kind, (*path, name))
-        elif _kind(_schema(owner, name)):
-            yield Setting(path=(*path, name), owner=owner)
+def _parts(kind: Any) -> Iterator[Any]:
+    """The types, rules and words an annotation is made of."""
+    found = get_args(kind)
+    if not found or get_origin(kind) is Literal:
+        yield kind
+        return
+    for part in found:
+        yield from _parts(part)
 
 
-@cache
-def _adapter(owner: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(owner.model_fields[name].rebuild_annotation())
+def _words(kind: Any) -> tuple[str, ...]:
+    """The texts a choice consists of."""
+    return next((get_args(p) for p in _parts(kind) if get_origin(p) is Literal), ())
 
 
-@cache
-def _schema(owner: type[BaseModel], name: str) -> dict[str, Any]:
-    schema: dict[str, Any] = _adapter(owner, name).json_schema()
-    for branch in schema.get("anyOf", ()):
-        if branch.get("type") != "null":
-            return dict(branch)
-    return schema
+def _plain_types(kind: Any) -> list[type]:
+    return [part for part in _parts(kind) if isinstance(part, type) and part in _NOUNS]
 
 
-def _kind(schema: dict[str, Any]) -> str:
-    """The words for a plain value; nothing for tables, which are read elsewhere."""
-    noun = _NOUNS.get(schema["type"], "")
-    if "enum" in schema:
-        return f"one of {', '.join(schema['enum'])}"
-    if "minLength" in schema:
-        return f"{noun} that is not empty"
-    low, above, high = (schema.get(k) for k in ("minimum", "exclusiveMinimum", "maximum"))
-    if above is not None:
-        return f"{noun} above {above}" + (f", at most {high}" if high is not None else "")
-    words = [noun, f"from {low}" if low is not None else "", f"to {high}" if high else ""]
-    return " ".join(filter(None, words))
+def _rules(kind: Any) -> list[msgspec.Meta]:
+    return [part for part in _parts(kind) if isinstance(part, msgspec.Meta)]
+
+
+def _settings_of(owner: type, path: tuple[str, ...]) -> Iterator[Setting]:
+    kinds = get_type_hints(owner, include_extras=True)
+    for field in fields(owner):
+        kind = kinds[field.name]
+        if isinstance(kind, type) and is_dataclass(kind):
+            yield from _settings_of(kind, (*path, field.name))
+        elif get_origin(kind) not in (dict, tuple):
+            yield Setting(path=(*path, field.name), kind=kind, default=field.default)
 
 
 #: Every setting that has a variable.
 SETTINGS = tuple(_settings_of(Settings, ()))
 
+_OF_ACCOUNT = tuple(s for s in _settings_of(Account, ()) if s.path != ("name",))
+_OF_FAMILY = tuple(s for s in _settings_of(Family, ()) if s.path != ("models",))
+
 
 def limits_of(account: str) -> tuple[Setting, ...]:
     """What `[accounts.NAME]` may hold; it has no variable."""
-    found = _settings_of(Account, ("accounts", account))
-    return tuple(setting for setting in found if setting.path[-1] != "name")
+    return _under(("accounts", account), _OF_ACCOUNT)
 
 
 def limits_of_family(account: str, models: str) -> tuple[Setting, ...]:
     """What `[accounts.NAME.families."MODELS"]` may hold."""
-    found = _settings_of(Family, ("accounts", account, "families", models))
-    return tuple(setting for setting in found if setting.path[-1] != "models")
+    return _under(("accounts", account, "families", models), _OF_FAMILY)
+
+
+def _under(place: tuple[str, ...], settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    return tuple(replace(setting, path=place + setting.path) for setting in settings)

@@ -1,15 +1,36 @@
-"""Prints settings as dotted TOML lines. It is given no secret, so it can show none."""
+"""Prints settings as dotted TOML lines: secrets as stars, Redis URLs masked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
+from settings.urls import masked
 
-def as_toml(values: Mapping[str, Any]) -> str:
-    """One `section.name = value` a line, in the order of `values`."""
-    return "".join(f"{line}\n" for line in _lines("", values))
+
+def described(settings: object) -> str:
+    """One `section.name = value` a line. What is None is left out."""
+    return "".join(f"{line}\n" for line in _lines("", _shape(settings)))
+
+
+def _shape(value: Any) -> Any:
+    """Plain data of `value`, each named entry without the name it stands under."""
+    if is_dataclass(value):
+        found = {field.name: getattr(value, field.name) for field in fields(value)}
+        shown = ((name, _masked(name, part)) for name, part in found.items())
+        return {name: _shape(part) for name, part in shown if part is not None and name != "name"}
+    if isinstance(value, Mapping):
+        return {name: _shape(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [_shape(part) for part in value]
+    return value if isinstance(value, str | int | float) else repr(value)
+
+
+def _masked(name: str, value: Any) -> Any:
+    hidden = name in {"redis_url", "broker_url", "result_url"} and isinstance(value, str)
+    return masked(value) if hidden else value
 
 
 def _lines(prefix: str, values: Mapping[str, Any]) -> Iterator[str]:

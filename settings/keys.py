@@ -11,19 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import SecretStr
-
 from settings.file import refuse_unknown
 from settings.model import SIMULATOR, Key
 from settings.problems import Problems
-from settings.profiles import PROFILES
+from settings.profiles import APIS, PROFILES, Api
+from settings.secret import Secret
 from settings.urls import base_url, provider_at, travels_in_clear
 from settings.wording import NAME_RULE, did_you_mean, is_name
 
 #: What the simulator is sent: it may travel in clear, since it opens nothing.
 SIMULATED_SECRET = "simulated"  # noqa: S105
 
-KEY_FIELDS = ("alias", "provider", "base_url", "secret", "secret_env", "account")
+KEY_FIELDS = ("alias", "provider", "base_url", "secret", "secret_env", "account", "api")
 
 #: What an HTTP header can carry, without the characters that would end or split it.
 _SECRET = re.compile(r"[!-~]+")
@@ -41,6 +40,7 @@ class KeyDraft:
     secret: str = field(repr=False)
     account: str
     origin: str
+    api: Api | None = None
 
     def checked(self, problems: Problems) -> Key | None:
         """The key, or None and the problems that forbid it."""
@@ -53,8 +53,9 @@ class KeyDraft:
             alias=self.alias,
             provider=self.provider,
             base_url=base_url(self.base_url),
-            secret=SecretStr(self.secret),
+            secret=Secret(self.secret),
             account=self.account,
+            api=self.api,
         )
 
     def _url_fault(self) -> str | None:
@@ -109,6 +110,7 @@ class KeyTable:
             secret=secret,
             account=self.account,
             origin=self._origin,
+            api=self._api(),
         )
         return draft.checked(self._problems)
 
@@ -145,6 +147,15 @@ class KeyTable:
             self._wrong(f"has no provider: one of {known}")
         elif provider is not None:
             self._wrong(f"unknown provider{did_you_mean(provider, PROFILES)} (one of {known})")
+        return None
+
+    def _api(self) -> Api | None:
+        api = self._table.get("api")
+        for known in APIS:
+            if api == known:
+                return known
+        if "api" in self._table:
+            self._wrong(f"api: expected one of {', '.join(APIS)}")
         return None
 
     def _base_url(self, provider: str) -> str | None:

@@ -19,7 +19,7 @@ from settings.catalogue import SETTINGS, Setting
 from settings.environment import CONFIG, refuse_misspelt, set_variables
 from settings.file import Document, read
 from settings.keys import SIMULATED_SECRET
-from settings.model import Account, Pool, Retention, Settings, WorkerSettings
+from settings.model import Account, Clocks, Pool, Retention, Settings, WorkerSettings
 from settings.pairs import PAIRS, pools_of_pairs, pools_of_simulator
 from settings.pools import accounts_in, complete_accounts, pools_in
 from settings.problems import SECRET_CHARS, Problems
@@ -40,10 +40,16 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> S
     values = _values(environ, cwd, document, problems)
     pools, accounts = _keys(document, environ, problems)
     problems.raise_any()
-    settings = Settings(**values, pools=pools, accounts=accounts)
+    settings = _build(values, pools=pools, accounts=accounts)
     _check_secrets(settings, problems)
     problems.raise_any()
     return settings
+
+
+def _build(values: dict[str, Any], **tables: Any) -> Settings:
+    sections = {"clocks": Clocks, "worker": WorkerSettings, "retention": Retention}
+    built = {name: kind(**values.get(name, {})) for name, kind in sections.items()}
+    return Settings(**{**values, **built, **tables})
 
 
 def _values(

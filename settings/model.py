@@ -1,25 +1,32 @@
 """The shape of the settings: frozen, typed, every default with its unit and meaning.
 
-Neither `repr` nor `str` nor a dump of a settings object shows a secret, and a dump masks the
-passwords of Redis URLs: it is for people, and `model_copy` is for changes. A key's base_url and
-secret are one value and travel together.
+Neither `repr` nor `str` of a settings object shows a secret or a Redis URL, which may hold a
+password; `describe` shows the URLs masked. A key's base_url and secret are one value and travel
+together. What a field may hold and means stands in its annotation; `settings.load` checks it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
+from msgspec import Meta
 
-from settings.describe import as_toml
+from settings.describe import described
 from settings.errors import SettingsError
-from settings.profiles import PROFILES, Profile
-from settings.urls import masked
+from settings.profiles import PROFILES, Api, Dialect, Profile
+from settings.secret import Secret
 
-#: No duration of one request or lease is longer; a larger number is a wrong unit.
 _DAY_S = 86_400
-_TEN_YEARS_S = 3_650 * _DAY_S
+
+#: No duration of one request or lease is longer than a day; a larger number is a wrong unit.
+Seconds = Annotated[float, Meta(gt=0, le=_DAY_S)]
+#: At most ten years.
+KeptSeconds = Annotated[int, Meta(ge=1, le=3_650 * _DAY_S)]
+Limit = Annotated[int, Meta(ge=1, le=10**12)]
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Text = Annotated[str, Meta(min_length=1)]
 
 #: The provider, alias and pool that stand in when no real key is configured.
 SIMULATOR = "simulator"
@@ -29,23 +36,17 @@ Refill = Literal["strict", "slices", "bucket"]
 Accounting = Literal["refund", "admission", "produced"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What may be used of something. None means: no limit known."""
+
+    streams: Annotated[Limit | None, "Streams open at once."] = None
+    requests_per_minute: Annotated[Limit | None, "Requests a minute."] = None
+    tokens_per_minute: Annotated[Limit | None, "Tokens a minute."] = None
+    requests_per_day: Annotated[Limit | None, "Requests a day."] = None
 
 
-def _limit(meaning: str) -> Any:
-    return Field(default=None, ge=1, le=10**12, description=meaning)
-
-
-class Limits(_Frozen):
-    """What may be used of one thing. None means: no limit known."""
-
-    streams: int | None = _limit("Streams open at once.")
-    requests_per_minute: int | None = _limit("Requests a minute.")
-    tokens_per_minute: int | None = _limit("Tokens a minute.")
-    requests_per_day: int | None = _limit("Requests a day.")
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Family(Limits):
     """Limits of some models of an account, on top of the account's own."""
 
@@ -55,47 +56,54 @@ class Family(Limits):
         return fnmatchcase(model, self.models)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Account(Limits):
     """The owner of the limits."""
 
     name: str
-    refill: Refill = Field(
-        default="strict",
-        description="How the limits are kept: `strict` in any minute, `slices` in any 10 seconds, "
+    refill: Annotated[
+        Refill,
+        "How the limits are kept: `strict` in any minute, `slices` in any 10 seconds, "
         "`bucket` as a bucket that holds a minute and refills evenly.",
-    )
-    burst: float = Field(
-        default=0.05,
-        ge=0.001,
-        le=0.5,
-        description="The share of a limit that may be used at once; the rest is spread evenly.",
-    )
-    accounting: Accounting = Field(
-        default="refund",
-        description="What the provider counts: `refund` the estimate, corrected at the end; "
+    ] = "strict"
+    burst: Annotated[
+        float,
+        Meta(ge=0.001, le=0.5),
+        "The share of a limit that may be used at once; the rest is spread evenly.",
+    ] = 0.05
+    accounting: Annotated[
+        Accounting,
+        "What the provider counts: `refund` the estimate, corrected at the end; "
         "`admission` the largest possible answer, never corrected; `produced` what is produced.",
-    )
-    day_zone: str = Field(
-        default="UTC", min_length=1, description="Time zone whose midnight begins a new day."
-    )
+    ] = "refund"
+    day_zone: Annotated[Text, "Time zone whose midnight begins a new day."] = "UTC"
     families: tuple[Family, ...] = ()
 
 
-class Key(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
     """One provider credential with its base_url; everywhere else it is its alias."""
 
     alias: str
     provider: str
     base_url: str
-    secret: SecretStr
+    secret: Secret
     account: str
+    #: None: the API of the provider's profile.
+    api: Api | None = None
 
     @property
     def profile(self) -> Profile:
-        return PROFILES[self.provider]
+        """The provider's profile, speaking the API this key is used with."""
+        profile = PROFILES[self.provider]
+        if self.api is None:
+            return profile
+        dialect: Dialect = "chat" if self.api == "chat" else "responses"
+        return replace(profile, dialect=dialect, background=self.api == "background")
 
 
-class Pool(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
     """The keys that can serve a model. `models` are shell patterns, matched with case."""
 
     name: str
@@ -106,108 +114,87 @@ class Pool(_Frozen):
         return any(fnmatchcase(model, pattern) for pattern in self.models)
 
 
-def _seconds(default: float | None, meaning: str) -> Any:
-    return Field(default=default, gt=0, le=_DAY_S, allow_inf_nan=False, description=meaning)
-
-
-class Clocks(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
     """Time limits of one upstream request, in seconds.
 
     `read_s` bounds one socket read; the idle clocks bound what the reads bring: `bytes_idle_s`
     any byte, `progress_idle_s` a parsed event (comments do not count). `total_s` None: no limit.
     """
 
-    connect_s: float = _seconds(10.0, "To open a connection, TLS included.")
-    write_s: float = _seconds(10.0, "To send one piece of a request.")
-    pool_s: float = _seconds(10.0, "To wait for a free connection.")
-    read_s: float = _seconds(600.0, "One read from the socket.")
-    headers_s: float = _seconds(600.0, "From the request sent to the answer's headers.")
-    bytes_idle_s: float = _seconds(120.0, "Without any byte of the answer.")
-    progress_idle_s: float = _seconds(300.0, "Without a parsed event; comments do not count.")
-    total_s: float | None = _seconds(None, "The whole request; unset: no limit.")
+    connect_s: Annotated[Seconds, "To open a connection, TLS included."] = 10.0
+    write_s: Annotated[Seconds, "To send one piece of a request."] = 10.0
+    pool_s: Annotated[Seconds, "To wait for a free connection."] = 10.0
+    read_s: Annotated[Seconds, "One read from the socket."] = 600.0
+    headers_s: Annotated[Seconds, "From the request sent to the answer's headers."] = 600.0
+    bytes_idle_s: Annotated[Seconds, "Without any byte of the answer."] = 120.0
+    progress_idle_s: Annotated[Seconds, "Without a parsed event; comments do not count."] = 300.0
+    total_s: Annotated[Seconds | None, "The whole request; unset: no limit."] = None
 
 
-class WorkerSettings(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
     """What one worker process runs with; every duration in seconds."""
 
     #: One more waiting thread each; CPU per delta is the real limit.
-    concurrency: int = Field(default=100, ge=1, le=2000, description="Streams of one process.")
-    lease_s: float = _seconds(15.0, "A lease ends this long after its last renewal.")
-    renew_s: float = _seconds(5.0, "Between renewals; the lease must last over two of them.")
-    handoff_s: float = _seconds(
-        10.0, "From grant to claim: covers one publish and one fetch over the broker."
-    )
-    drain_s: float = Field(
-        default=30.0,
-        ge=0,
-        le=_DAY_S,
-        allow_inf_nan=False,
-        description="How long a stopping worker lets its streams finish before it hands them over.",
-    )
-    buffer_bytes: int = Field(
-        default=8 * 2**20,
-        ge=2**16,
-        le=2**30,
-        description="Undelivered text one stream holds while Redis does not answer; "
-        "then it stops reading.",
-    )
-    max_crashes: int = Field(
-        default=3,
-        ge=1,
-        le=1000,
-        description="A job whose workers die this often fails: it is the cause itself.",
-    )
-    max_attempts: int = Field(
-        default=10,
-        ge=1,
-        le=1000,
-        description="Interruptions and retries of one job before it fails.",
-    )
+    concurrency: Annotated[int, Meta(ge=1, le=2000), "Streams of one process."] = 100
+    lease_s: Annotated[Seconds, "A lease ends this long after its last renewal."] = 15.0
+    renew_s: Annotated[Seconds, "Between renewals; the lease must last over two of them."] = 5.0
+    handoff_s: Annotated[
+        Seconds, "From grant to claim: covers one publish and one fetch over the broker."
+    ] = 10.0
+    drain_s: Annotated[
+        float,
+        Meta(ge=0, le=_DAY_S),
+        "A stopping worker's streams may finish so long before they are handed over.",
+    ] = 30.0
+    buffer_bytes: Annotated[
+        int,
+        Meta(ge=2**16, le=2**30),
+        "Text one stream holds while Redis does not answer; then it stops reading.",
+    ] = 8 * 2**20
+    max_crashes: Annotated[
+        Count, "A job whose workers die this often fails: it is the cause itself."
+    ] = 3
+    max_attempts: Annotated[Count, "Interruptions and retries of one job before it fails."] = 10
 
 
-def _kept(default: int, meaning: str) -> Any:
-    return Field(default=default, ge=1, le=_TEN_YEARS_S, description=meaning)
-
-
-class Retention(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
     """How long an ended job is kept, in seconds: first its log goes, then its record."""
 
-    log_s: int = _kept(7 * _DAY_S, "The log of an ended job: every delta.")
-    record_s: int = _kept(30 * _DAY_S, "Its record with the result; not shorter than the log.")
+    log_s: Annotated[KeptSeconds, "The log of an ended job: every delta."] = 7 * _DAY_S
+    record_s: Annotated[KeptSeconds, "Its record with the result; not shorter than the log."] = (
+        30 * _DAY_S
+    )
 
 
-class Settings(_Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
     """Everything longstream runs with. Build it with `settings.load`."""
 
-    redis_url: str | None = Field(
-        default=None, repr=False, description="Unset: the embedded stack's private server."
+    redis_url: Annotated[str | None, "Unset: the embedded stack's private server."] = field(
+        default=None, repr=False
     )
-    broker_url: str | None = Field(
-        default=None, repr=False, description="Celery's broker; unset: the same as redis_url."
+    broker_url: Annotated[str | None, "Celery's broker; unset: the same as redis_url."] = field(
+        default=None, repr=False
     )
-    result_url: str | None = Field(
-        default=None, repr=False, description="Celery's results; unset: the same as redis_url."
+    result_url: Annotated[str | None, "Celery's results; unset: the same as redis_url."] = field(
+        default=None, repr=False
     )
-    model: str = Field(
-        default="gpt-5.5-codex", min_length=1, description="The model of jobs that name none."
-    )
-    ca_bundle: str | None = Field(
-        default=None,
-        min_length=1,
-        description="A PEM file added to the system's roots, never instead of them.",
-    )
-    max_file_bytes: int = Field(
-        default=400_000, ge=1, le=2**30, description="The largest file a refactor job takes."
-    )
-    pools: dict[str, Pool] = Field(default_factory=dict)
-    accounts: dict[str, Account] = Field(default_factory=dict)
+    model: Annotated[Text, "The model of jobs that name none."] = "gpt-5.5-codex"
+    ca_bundle: Annotated[
+        Text | None,
+        "A PEM file added to the system's roots, never instead of them.",
+    ] = None
+    max_file_bytes: Annotated[
+        int, Meta(ge=1, le=2**30), "The largest file a refactor job takes."
+    ] = 400_000
+    pools: dict[str, Pool] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
-
-    @field_serializer("redis_url", "broker_url", "result_url")
-    def _mask(self, url: str | None) -> str | None:
-        return None if url is None else masked(url)
 
     @property
     def simulated(self) -> bool:
@@ -217,11 +204,7 @@ class Settings(_Frozen):
 
     def describe(self) -> str:
         """Everything that is set, in the shape of the file, without a secret."""
-        named = {"__all__": {"name"}}  # the name is already the table's
-        dump = self.model_dump(
-            mode="json", exclude_none=True, exclude={"pools": named, "accounts": named}
-        )
-        return as_toml(dump)
+        return described(self)
 
     def require_pools(self) -> None:
         """Raise SettingsError when there is no key to work with."""

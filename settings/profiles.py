@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 Dialect = Literal["chat", "responses"]
+#: What a key speaks. A background response goes on at the provider when the stream is cut, and can
+#: be taken up again; the other two can not.
+Api = Literal["chat", "responses", "background"]
+APIS: tuple[Api, ...] = ("chat", "responses", "background")
 
 #: Parameters only a gateway understands; a provider that does not take them answers 400.
 GATEWAY_PARAMETERS = frozenset({"max_reasoning_tokens", "reasoning_chunk_buffer"})
@@ -22,6 +26,7 @@ class Profile:
     name: str
     base_url: str | None
     dialect: Dialect = "chat"
+    background: bool = False
     takes: frozenset[str] = frozenset()
     output_limit: Literal["max_tokens", "max_completion_tokens", "max_output_tokens"] = "max_tokens"
     stream_usage: bool = True

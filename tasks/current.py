@@ -18,13 +18,15 @@ def current() -> Settings:
     return _current
 
 
-def use(settings: Settings, say: Callable[[str], None] = lambda _: None) -> Settings:
+def use(
+    settings: Settings, say: Callable[[str], None] = lambda _: None, *, serving: bool = True
+) -> Settings:
     """Use these settings from now on. Without a Redis in them, start or join the embedded stack,
-    telling `say` what is started."""
+    telling `say` what is started. `serving`: its worker must run with these settings."""
     global _current
     if settings.redis_url is None:
         from tasks.local.stack import Stack
 
-        settings = Stack.default(say).ensure(settings)
+        settings = Stack.default(say).ensure(settings, serving=serving)
     _current = settings
     return settings

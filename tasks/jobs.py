@@ -12,35 +12,61 @@ With no Redis configured, all of this starts or joins the embedded stack.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import redis
-
 from tasks.current import current
-from tasks.kinds import KINDS
-from worker.admission.estimates import estimate, pool_taking
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
 from worker.records import Record, State, parse_record
-from worker.store import connect, connect_async
-from worker.submission import Message, Submission, plain_message, submit as submit_job
+from worker.store import connect_async, opened
+from worker.submission import (
+    Message,
+    OnInterrupt,
+    Submission,
+    Terms,
+    plain_message,
+    submit as submit_job,
+)
 
 if TYPE_CHECKING:
+    import redis
+
     from worker.admission.overview import AccountView
     from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
 
 __all__ = [
-    "Attempt", "Cut", "End", "Followed", "Note", "Record", "State", "Status", "Text",
-    "Thinking", "accounts", "arguments", "atail", "cancel", "enable", "find", "queues", "recent",
-    "result", "status", "submit", "tail",
-]  # fmt: skip
+    "Attempt",
+    "Cut",
+    "End",
+    "Followed",
+    "Note",
+    "OnInterrupt",
+    "Record",
+    "State",
+    "Status",
+    "Terms",
+    "Text",
+    "Thinking",
+    "accounts",
+    "arguments",
+    "atail",
+    "cancel",
+    "enable",
+    "find",
+    "queues",
+    "recent",
+    "result",
+    "status",
+    "submit",
+    "tail",
+]
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
 _ID_BYTES = 6
@@ -50,27 +76,34 @@ def submit(
     task: str,
     *args: Any,
     job_id: str | None = None,
+    terms: Terms | None = None,
     tenant: str = "default",
     priority: str = "normal",
     **kwargs: Any,
 ) -> str:
-    """Submit a job and return its id. The same `job_id` again is the same job.
+    """Submit a job and return its id. The same `job_id` again is the same job, so a submit that may
+    or may not have arrived can be repeated.
 
     Tenants share what there is evenly, however many jobs each has waiting; `priority` is urgent,
     normal or bulk, and stands above that.
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
-    job_id = job_id or secrets.token_hex(_ID_BYTES)
+    from tasks.kinds import KINDS
+    from worker.admission.estimates import estimate, pool_taking
+
+    job_id = job_id or os.urandom(_ID_BYTES).hex()
     kind = KINDS.get(task)
     if kind is None:
         from tasks.application import app
 
-        options = {"task_id": job_id, "tenant": tenant, "priority": priority}
-        return str(app.tasks[task].apply_async(args, kwargs, **options).id)
+        options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
+        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
     settings = current()
     request = kind.build(*args, **kwargs)
     model, size = request.model or settings.model, estimate(request)
+    # The default is the submitter's, and a worker may have another.
+    kwargs["model"] = model
     job = Submission(
         job_id=job_id,
         task=task,
@@ -81,6 +114,7 @@ def submit(
         estimate=size,
         tenant=tenant,
         priority=priority,
+        terms=terms or Terms(),
     )
     with _store() as client:
         submit_job(client, job)
@@ -121,6 +155,7 @@ def result(job_id: str) -> Any:
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
+
     with _store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")
     if stored[0] is None:
@@ -208,5 +243,5 @@ def _url() -> str:
 
 @contextmanager
 def _store() -> Iterator[redis.Redis]:
-    with connect(_url()) as client:
+    with opened(_url()) as client:
         yield client

@@ -42,7 +42,7 @@ def generation_request(
     extra_body: Mapping[str, Any] | None = None,
 ) -> Request:
     """Raises LongstreamError for an empty prompt or a reserved field in `extra_body`."""
-    if not prompt.strip():
+    if not _text("prompt", prompt).strip():
         raise LongstreamError("the prompt is empty: say what to answer")
     check_extra_body(extra_body or {})
     asked = Message("user", prompt)
@@ -66,7 +66,7 @@ def refactor_request(
     """Raises LongstreamError for an empty instruction or no files."""
     return Request(
         model=model,
-        messages=messages_for(sources_of(files), instruction),
+        messages=messages_for(sources_of(files), _text("instruction", instruction)),
         effort=effort,
         max_output_tokens=max_output_tokens,
     )
@@ -81,7 +81,16 @@ def refactor_answer(text: str, files: Sequence[FileArgument], instruction: str) 
 
 def sources_of(files: Sequence[FileArgument]) -> list[SourceFile]:
     """The files of a job's arguments. Raises LongstreamError when one is not a file."""
+    if not isinstance(files, (list, tuple)) or not all(isinstance(f, Mapping) for f in files):
+        raise LongstreamError("the files must be a list of objects, each with path and text")
     return [_source(file) for file in files]
+
+
+def _text(name: str, value: object) -> str:
+    """What a chain hands on may be anything."""
+    if not isinstance(value, str):
+        raise LongstreamError(f"the {name} must be text, and it is a {type(value).__name__}")
+    return value
 
 
 def _source(file: FileArgument) -> SourceFile:

@@ -7,10 +7,9 @@ each is missing or unsafe in some Celery pool.
 
 from __future__ import annotations
 
-import os
-import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,11 +19,10 @@ from kombu import Queue
 from settings import load
 from settings.errors import SettingsError
 from settings.model import Settings
+from settings.urls import for_celery
 from worker.steps import lifecycle
+from worker.steps.startup import worker_name as worker_name
 
-#: Threads beyond the streams: a worker full of streams still answers probes, and takes the next
-#: job while Celery finishes with the last one.
-SPARE_THREADS = 4
 #: What `task.delay()` from another language or by name lands in; the worker puts it in the line.
 SHARED_QUEUE = "longstream"
 
@@ -54,26 +52,25 @@ class LongstreamApp(Celery):
             )
         self._longstream = settings
 
+    def resize(self, concurrency: int) -> None:
+        """Run so many streams at a time in this process."""
+        worker = replace(self.longstream.worker, concurrency=concurrency)
+        self._longstream = replace(self.longstream, worker=worker)
+
     def on_configure(self) -> None:
         self._config_source = celery_config(self.longstream)
-
-
-def worker_name() -> str:
-    """A node name no other live process has: direct queues are named after it."""
-    return f"longstream-{os.getpid()}@{socket.gethostname()}"
 
 
 def celery_config(settings: Settings) -> dict[str, Any]:
     """Celery's settings. The reasons for the less obvious ones stand beside them."""
     broker = settings.broker_url or settings.redis_url or ""
+    results = settings.result_url or settings.redis_url or ""
     return {
-        "broker_url": _celery_url(broker),
+        "broker_url": for_celery(broker),
         "broker_use_ssl": _verified(broker),
-        "result_backend": _celery_url(settings.result_url or settings.redis_url or ""),
-        "redis_backend_use_ssl": _verified(settings.result_url or settings.redis_url or ""),
+        "result_backend": for_celery(results),
+        "redis_backend_use_ssl": _verified(results),
         "result_expires": settings.retention.record_s,
-        "worker_pool": "threads",
-        "worker_concurrency": settings.worker.concurrency + SPARE_THREADS,
         "task_default_queue": SHARED_QUEUE,
         "task_queues": [Queue(SHARED_QUEUE, exchange="", routing_key=SHARED_QUEUE)],
         "accept_content": ["json"],
@@ -110,13 +107,9 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         },
         "redis_socket_timeout": 15.0,
         "redis_socket_connect_timeout": 5.0,
-        "redis_socket_keepalive": not broker.startswith("unix:"),
+        "redis_socket_keepalive": not results.startswith("unix:"),
         "redis_backend_health_check_interval": 5,
     }
-
-
-def _celery_url(url: str) -> str:
-    return url.replace("unix://", "redis+socket://", 1) if url.startswith("unix:") else url
 
 
 def _verified(url: str) -> dict[str, Any] | None:

@@ -19,9 +19,8 @@ from worker.admission import line
 from worker.errors import UnknownJob
 from worker.keys import job_keys
 from worker.log import entries, reader
-from worker.log.cursor import START
-from worker.log.view import Text
 from worker.outcomes import Outcome
+from worker.results import revoke
 from worker.scripts import script
 from worker.submission import Message
 
@@ -60,12 +59,10 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
 def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
     """Raise the fence and seal what text there is. False when a worker was faster."""
     keys, kept = job_keys(job_id), settings.retention
-    last: Any = client.xrevrange(keys.log, count=1)
-    base, text = (last[0][0].decode(), _text(client, job_id)) if last else (str(START), "")
-    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close", base, len(text)])
+    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
     if reply[0] != b"claimed":
         return False
-    attempt = reply[1]
+    attempt, text = reply[1], reader.text_of(client, job_id)
     end = entries.End(
         offset=len(text),
         outcome=Outcome.CANCELLED,
@@ -79,14 +76,9 @@ def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
     return bool(_SEAL.call(client, [keys.log, keys.record], args) == 1)
 
 
-def _text(client: redis.Redis, job_id: str) -> str:
-    items = reader.tail(client, job_id, wait=False)
-    return "".join(item.text for item in items if isinstance(item, Text))
-
-
 def _tell_celery(celery: Celery, client: redis.Redis, job_id: str) -> None:
     """Whoever waits for the task's result, alone or in a chord, gets REVOKED."""
     stored: Any = client.hget(job_keys(job_id).record, "message")
     message = Message.load(stored)
     request = Context(message.headers, **message.body[2], args=[], kwargs={})
-    celery.backend.mark_as_revoked(job_id, "cancelled", request=request, store_result=True)
+    revoke(celery.backend, request, Outcome.CANCELLED)

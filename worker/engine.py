@@ -11,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from settings.model import Settings
 from worker.admission import line
-from worker.admission.line import Ending, Held, Lease
+from worker.admission.line import Held, Lease, Spent
+from worker.keys import job_keys
 from worker.log.commit import GroupCommit
-from worker.log.entries import Tokens
-from worker.runner import Attempt, Stop, Verdict, Work, Yielded
+from worker.runner import Attempt
 from worker.store import connect_async
+from worker.submission import Message
 from worker.upstream.client import Client
+from worker.work import Stop, Verdict, Work, Yielded
 
 #: How often the loop shows that it turns, in seconds.
 _TURN_S = 0.5
@@ -33,14 +35,18 @@ T = TypeVar("T")
 class Engine:
     """All methods may be called from any thread."""
 
-    def __init__(self, settings: Settings, worker: str) -> None:
+    def __init__(
+        self, settings: Settings, worker: str, stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`stopping` is looked at all the time; once it is true, the engine drains."""
         assert settings.redis_url is not None
+        self._stopping = stopping
         self.settings = settings
         self.worker = worker
         self._redis_url = settings.redis_url
         self._attempts: dict[str, Attempt] = {}
         self._leases: dict[str, Lease] = {}
-        self._spent: dict[str, tuple[Tokens | None, Ending]] = {}
+        self._spent: dict[str, Spent] = {}
         self.draining = False
         self._turned_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
@@ -56,21 +62,33 @@ class Engine:
         """Run one attempt to its end. Blocks the calling thread."""
         return self._wait(self._run(work))
 
+    def message(self, job_id: str) -> Message | None:
+        """The message of a job as it was submitted. Waits for the store as long as it is away."""
+        stored = self._wait(self._commit.command("HGET", job_keys(job_id).record, "message"))
+        return None if stored is None else Message.load(stored)
+
     def settle(self, lease: Lease) -> None:
         """Give the lease up for good. Blocks until the store has it."""
         self._wait(self._settle(lease))
+
+    def abandon(self, lease: Lease) -> None:
+        """Renew the lease no more: when it expires, its next holder repeats the result."""
+        self._leases.pop(lease.job_id, None)
+        self._spent.pop(lease.job_id, None)
 
     def stop(self, job_id: str, why: Stop) -> None:
         """Tell one stream to stop; a job that does not run here is no error."""
         self._loop.call_soon_threadsafe(self._stop, job_id, why)
 
     def drain(self, within_s: float) -> None:
-        """Take nothing new; hand back what still runs `within_s` seconds from now.
+        """Take nothing new; hand back at once what another worker can go on with, and what else
+        still runs `within_s` seconds from now.
 
         Safe in a signal handler: it only leaves a note for the loop.
         """
         self.draining = True
-        self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_all_back)
+        self._loop.call_soon_threadsafe(self._hand_back, True)
+        self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_back, False)
 
     def close(self) -> None:
         """End the loop. Streams must have ended."""
@@ -109,6 +127,8 @@ class Engine:
     async def _turn(self) -> None:
         while True:
             self._turned_at = time.monotonic()
+            if not self.draining and self._stopping():
+                self.drain(self.settings.worker.drain_s)
             await asyncio.sleep(_TURN_S)
 
     async def _run(self, work: Work) -> Verdict:
@@ -116,8 +136,8 @@ class Engine:
         if self.draining:
             await self._commit.call(*line.settle(work.lease, back=True))
             return Yielded("the worker is shutting down")
-        if job_id in self._attempts:
-            return Yielded("this process runs the job already")
+        if job_id in self._leases:
+            return Yielded("this process has the job already")
         attempt = Attempt(self.settings, self.worker, self._commit, self._client, work)
         self._attempts[job_id] = attempt
         self._leases[job_id] = work.lease
@@ -127,28 +147,28 @@ class Engine:
             return verdict
         finally:
             del self._attempts[job_id]
-            self._spent[job_id] = attempt.spent(), attempt.ending
             if verdict is None or isinstance(verdict, Yielded):
                 self._leases.pop(job_id, None)
-                del self._spent[job_id]
+            else:
+                self._spent[job_id] = attempt.spent
 
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)
-        used, ending = self._spent.pop(lease.job_id, (None, ""))
-        await self._commit.call(*line.settle(lease, back=False, used=used, ending=ending))
+        spent = self._spent.pop(lease.job_id, line.NOTHING_KNOWN)
+        await self._commit.call(*line.settle(lease, back=False, spent=spent))
 
     def _held(self, lease: Lease) -> Held:
         key, attempt = self.settings.key(lease.key), self._attempts.get(lease.job_id)
-        return Held(
-            lease=lease,
-            account=key.account if key else "",
-            produced=attempt.produced if attempt else 0,
-        )
+        account = key.account if key else ""
+        if attempt is None:
+            return Held(lease, account)
+        return Held(lease, account, attempt.produced, attempt.resumable)
 
     def _stop(self, job_id: str, why: Stop) -> None:
         if (attempt := self._attempts.get(job_id)) is not None:
             attempt.stop(why)
 
-    def _hand_all_back(self) -> None:
+    def _hand_back(self, only_resumable: bool) -> None:
         for attempt in list(self._attempts.values()):
-            attempt.stop(Stop.DRAIN)
+            if attempt.resumable or not only_resumable:
+                attempt.stop(Stop.DRAIN)

@@ -32,4 +32,13 @@ class UnknownJob(StoreError):
 
 
 class JobFailed(LongstreamError):
-    """The job ended without a usable answer; the message carries outcome and reason."""
+    """The job ended without a usable answer."""
+
+    def __init__(self, outcome: str, reason: str = "") -> None:
+        # Both are arguments of the exception, since that is what a result backend keeps of it.
+        super().__init__(outcome, reason)
+        self.outcome = outcome
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome

@@ -15,6 +15,9 @@ from functools import cache
 #: Job ids by submission time (ms), for listings; pruned at each submit.
 JOBS = "ls:jobs"
 
+#: Job ids whose submit has begun and not ended, by time (ms). One that stays is a crash.
+SUBMITTING = "ls:submitting"
+
 
 @dataclass(frozen=True, slots=True)
 class JobKeys:

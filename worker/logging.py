@@ -12,6 +12,8 @@ from typing import Any
 
 import structlog
 
+from worker.quiet import WithoutBodies
+
 #: celery.app.trace prints the return value of each task at INFO.
 _QUIET = {
     "celery.app.trace": logging.WARNING,
@@ -47,5 +49,8 @@ def configure(level: int = logging.INFO, stream: Any = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    consumer = logging.getLogger("celery.worker.consumer.consumer")
+    if not any(isinstance(known, WithoutBodies) for known in consumer.filters):
+        consumer.addFilter(WithoutBodies())
     for name, floor in _QUIET.items():
         logging.getLogger(name).setLevel(max(level, floor))

@@ -48,6 +48,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     attempt_ms: int = 0
     ended_ms: int = 0
     cancel_ms: int = 0
+    deadline_ms: int = 0
+    on_interrupt: str = "auto"
 
 
 _INTEGERS = frozenset(name for name, kind in Record.__annotations__.items() if kind in ("int", int))

@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -22,65 +20,29 @@ import structlog
 from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission import answers, line
-from worker.admission.line import Ending, Lease
+from worker.admission.line import Ending, Spent
 from worker.errors import StoreError
 from worker.keys import job_keys
+from worker.log import reader
+from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
-from worker.log.entries import Tokens
+from worker.log.entries import Mode, Tokens
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
+from worker.pump import Pump, continuing
 from worker.records import Record, parse_record
 from worker.scripts import script
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
-from worker.upstream.happenings import Finished, Happening, Refusal, Text, Thinking, Usage
+from worker.upstream.happenings import Finished
 from worker.upstream.limits import Limits
-from worker.upstream.request import Request
+from worker.work import Sealed, Stop, Verdict, Work, Yielded
 
 _CLAIM = script("worker.log", "claim")
 
 #: Full jitter over min(60, 2^n) seconds, the field's recipe for a failing provider.
 _LONGEST_BACKOFF_S = 60.0
-#: How often readers hear of reasoning tokens while nothing visible comes, in seconds.
-_THINKING_EVERY_S = 0.5
-
 _log = structlog.get_logger()
-
-
-class Stop(Enum):
-    """Why a stream is told to stop from outside."""
-
-    CANCEL = "cancel"
-    DRAIN = "drain"
-    LOST = "lost"
-
-
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """The job ended, now or before; `result` is what the task returns."""
-
-    outcome: Outcome
-    reason: str
-    result: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Yielded:
-    """The job is not ended, and not this attempt's any more."""
-
-    reason: str
-
-
-Verdict = Sealed | Yielded
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a task brings: how to ask, and what to make of the answer."""
-
-    lease: Lease
-    build: Callable[[], Request]
-    finish: Callable[[str], Any]
 
 
 class Attempt:
@@ -98,15 +60,29 @@ class Attempt:
         self._keys = job_keys(work.lease.job_id)
         self._stopped: Stop | None = None
         self._pumping: asyncio.Task[Finished] | None = None
-        self._text: list[str] = []
-        self._tokens = Tokens()
-        self._sent_away: Tokens | None = None
-        #: What the line should know of the end, and tokens of the answer so far.
-        self.ending: Ending = ""
-        self.produced = 0
-        self._telling: asyncio.Future[Any] | None = None
+        self._pump: Pump | None = None
         self._failures = 0
+        self._ending: Ending = ""
+        self._refused = False
+        self._hearing: asyncio.Future[Any] | None = None
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
+
+    @property
+    def resumable(self) -> bool:
+        """True when another attempt can go on without a seam."""
+        return self._pump is not None and self._pump.resumable
+
+    @property
+    def produced(self) -> int:
+        """Tokens of the answer so far, as far as that can be told."""
+        return 0 if self._pump is None else self._pump.produced
+
+    @property
+    def spent(self) -> Spent:
+        """What the attempt used, for the line."""
+        tokens = Tokens() if self._pump is None else self._pump.tokens
+        known = self._refused or tokens != Tokens()
+        return Spent(tokens if known else None, self._ending)
 
     def stop(self, why: Stop) -> None:
         """Stop the stream at its next step; the first reason counts. What ended is left alone."""
@@ -115,37 +91,42 @@ class Attempt:
             if self._pumping is not None:
                 self._pumping.cancel()
 
-    def spent(self) -> Tokens | None:
-        """What the provider counts, as far as that is known."""
-        return self._tokens if self._tokens != Tokens() else self._sent_away
-
     async def run(self) -> Verdict:
         """Start, claim, stream, conclude."""
-        worker = self._settings.worker
-        started = line.start(
-            self._lease, self._worker, uuid.uuid4().hex, lease_ms=_ms(worker.lease_s)
-        )
+        lease_ms = _ms(self._settings.worker.lease_s)
+        started = line.start(self._lease, self._worker, uuid.uuid4().hex, lease_ms=lease_ms)
         if not await self._commit.call(*started):
             self._log.info("job.message_dropped", lease=self._lease.number)
             return Yielded("the lease is gone")
+        claim = await self._claim()
+        if isinstance(claim, str):
+            return await self._not_claimed(claim)
+        self._failures = claim.failures
+        self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
+        self._log.info("job.claimed", crashes=claim.crashes)
+        said = await self._said() if claim.offset else ""
+        writer = Writer(
+            self._commit,
+            self._keys,
+            claim.attempt,
+            claim.first,
+            buffer_bytes=self._settings.worker.buffer_bytes,
+            said=said,
+        )
+        if (ended := self._ended_before(claim)) is not None:
+            return await self._seal(writer, *ended)
+        if claim.deadline_ms:
+            loop = asyncio.get_running_loop()
+            loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
+        return await self._streamed(writer, claim, said)
+
+    async def _claim(self) -> Claim | str:
         reply = await self._commit.call(
             _CLAIM,
             [self._keys.log, self._keys.record],
-            [self._lease.number, self._worker, self._lease.key, "run", "", 0],
+            [self._lease.number, self._worker, self._lease.key, "run"],
         )
-        if reply[0] != b"claimed":
-            return await self._not_claimed(reply[0].decode())
-        _, attempt, first, crashes, cancelled, self._failures = reply
-        self._log = self._log.bind(attempt=attempt)
-        self._log.info("job.claimed", crashes=crashes)
-        writer = Writer(self._commit, self._keys, attempt, first, buffer_bytes=worker.buffer_bytes)
-        if cancelled:
-            return await self._seal(writer, Outcome.CANCELLED, "cancelled")
-        if crashes >= worker.max_crashes:
-            return await self._seal(
-                writer, Outcome.FAILED, f"poison: its workers died {crashes} times"
-            )
-        return await self._streamed(writer)
+        return claim_of(reply)
 
     async def _not_claimed(self, why: str) -> Verdict:
         if why == "ended":
@@ -156,14 +137,30 @@ class Attempt:
         await self._commit.call(*line.settle(self._lease, back=False))
         return Yielded(f"not claimed: {why}")
 
-    async def _streamed(self, writer: Writer) -> Verdict:
+    def _ended_before(self, claim: Claim) -> tuple[Outcome, str] | None:
+        """Why the job must end without another stream."""
+        expires = self._work.expires
+        if claim.cancelled:
+            return Outcome.CANCELLED, "cancelled"
+        if claim.deadline_ms is not None and claim.deadline_ms <= 0:
+            return Outcome.EXPIRED, "its deadline has passed"
+        if claim.attempt == 1 and expires is not None and datetime.now(UTC) >= expires:
+            return Outcome.EXPIRED, "expired before it began"
+        if claim.crashes >= self._settings.worker.max_crashes:
+            died = ", ".join(claim.lost)
+            return Outcome.FAILED, f"poison: its workers died {claim.crashes} times ({died})"
+        if claim.mode is Mode.CLOSE:
+            return Outcome.INTERRUPTED, claim.reason or "interrupted"
+        return None
+
+    async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
         try:
-            finished = await self._until_stopped(self._pump(writer))
+            finished = await self._until_stopped(self._stream(writer, claim, said))
             if finished is None:
                 return await self._halted(writer)
             return await self._conclude(writer, finished)
         except UpstreamFailure as failure:
-            return await self._failed(writer, failure)
+            return await self._failed(writer, failure, rejoining=claim.mode is Mode.REATTACH)
         except StoreError as error:
             self._log.warning("job.fenced", error=str(error))
             return Yielded(str(error))
@@ -189,76 +186,55 @@ class Attempt:
             self._pumping.cancel()
             self._pumping = None
 
-    async def _pump(self, writer: Writer) -> Finished:
-        """Move what the provider sends into the log; the end it earned."""
-        key = self._settings.key(self._lease.key)
+    async def _stream(self, writer: Writer, claim: Claim, said: str) -> Finished:
+        point = claim.point
+        alias = self._lease.key if point is None else point.key
+        key = self._settings.key(alias)
         if key is None:
-            raise LongstreamError(f"key {self._lease.key} is not in this worker's settings")
-        thought, shown_at = 0, 0.0
-        loop = asyncio.get_running_loop()
+            raise LongstreamError(f"key {alias} is not in this worker's settings")
         request = await asyncio.to_thread(self._work.build)
-        stream = self._client.stream(request, key)
-        assert isinstance(stream, AsyncGenerator)
-        async with aclosing(stream) as batches:
-            async for batch in batches:
-                for happening in batch:
-                    self.produced += getattr(happening, "tokens", 1)
-                    if isinstance(happening, Text):
-                        writer.text(happening.text)
-                        self._text.append(happening.text)
-                    elif isinstance(happening, Thinking):
-                        thought += happening.tokens
-                    elif isinstance(happening, Finished):
-                        writer.thinking(thought)
-                        return happening
-                    else:
-                        self._other(writer, happening)
-                visible = isinstance(batch[-1], Text) if batch else False
-                if visible or loop.time() - shown_at >= _THINKING_EVERY_S:
-                    writer.thinking(thought)
-                    shown_at = loop.time()
-                await writer.room()
-        raise AssertionError("the client ended a stream without a Finished")
+        if claim.mode is Mode.CONTINUE:
+            request = continuing(request, said)
+        self._pump = Pump(self._client, writer, key, said=said, point=point, hear=self._hear)
+        return await self._pump.run(request)
 
-    def _other(self, writer: Writer, happening: Happening) -> None:
-        if isinstance(happening, Usage):
-            self._tokens = Tokens(
-                input=happening.input_tokens,
-                cached=happening.cached_tokens,
-                output=happening.output_tokens,
-                reasoning=happening.reasoning_tokens,
-            )
-        elif isinstance(happening, Limits):
-            if heard := answers.hear(self._settings, self._lease, happening):
-                self._telling = asyncio.ensure_future(self._commit.call(*heard))
-        elif isinstance(happening, Refusal):
-            writer.text(happening.text)
-            self._text.append(happening.text)
+    def _hear(self, limits: Limits) -> None:
+        if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
+            self._hearing = asyncio.ensure_future(self._commit.call(*heard))
 
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
-        self.ending = "answered"
+        self._ending = "answered"
         if finished.outcome is not Outcome.COMPLETED:
             return await self._seal(writer, finished.outcome, finished.reason or "")
-        result = await asyncio.to_thread(self._work.finish, "".join(self._text))
+        assert self._pump is not None
+        result = await asyncio.to_thread(self._work.finish, self._pump.text)
         return await self._seal(writer, Outcome.COMPLETED, "", result)
 
     async def _halted(self, writer: Writer) -> Verdict:
-        if self._stopped is Stop.CANCEL:
-            return await self._seal(writer, Outcome.CANCELLED, "cancelled")
         if self._stopped is Stop.DRAIN:
             return await self._hand_back(writer, "the worker is shutting down", failure=False)
-        self._log.warning("job.lease_lost")
-        return Yielded("the lease was lost")
+        if self._stopped is Stop.LOST:
+            self._log.warning("job.lease_lost")
+            return Yielded("the lease was lost")
+        if self._pump is not None:
+            await self._pump.cancel()
+        if self._stopped is Stop.DEADLINE:
+            return await self._seal(writer, Outcome.EXPIRED, "its deadline has passed")
+        return await self._seal(writer, Outcome.CANCELLED, "cancelled")
 
-    async def _failed(self, writer: Writer, failure: UpstreamFailure) -> Verdict:
+    async def _failed(
+        self, writer: Writer, failure: UpstreamFailure, *, rejoining: bool
+    ) -> Verdict:
+        """The next rung of the ladder: try again if that may help and the job allows it."""
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
         told = await answers.told(self._commit, self._settings, self._lease, failure)
-        self._sent_away = told.used
-        self.ending = "refused"
+        self._ending, self._refused = "refused", told.unused
         if told.free:
             return await self._hand_back(writer, str(failure), failure=False)
+        gone = rejoining and not failure.retryable
+        counts = not gone
         last = self._failures + 1 >= self._settings.worker.max_attempts
-        if told.fails or not failure.retryable or last:
+        if told.fails or (not failure.retryable and not gone) or (counts and last):
             cut = failure.retryable and writer.length > 0
             return await self._seal(
                 writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
@@ -266,21 +242,28 @@ class Attempt:
         wait_s = failure.delay_s
         if wait_s is None:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
-        return await self._hand_back(writer, str(failure), failure=True, wait_s=wait_s)
+        # A response that is gone, or says something else now, leaves only a marked restart.
+        return await self._hand_back(
+            writer, str(failure), failure=counts, wait_s=0.0 if gone else wait_s, forget=gone
+        )
 
     async def _hand_back(
-        self, writer: Writer, reason: str, *, failure: bool, wait_s: float = 0.0
+        self,
+        writer: Writer,
+        reason: str,
+        *,
+        failure: bool,
+        wait_s: float = 0.0,
+        forget: bool = False,
     ) -> Verdict:
-        await writer.hand_back("handed_back", reason, failure=failure)
-        await self._commit.call(
-            *line.settle(
-                self._lease,
-                back=True,
-                wait_ms=_ms(wait_s),
-                used=self.spent(),
-                ending=self.ending,
-            )
+        await writer.hand_back("handed_back", reason, failure=failure, forget=forget)
+        sticky = "" if forget else None
+        if self._pump is not None and self._pump.resumable and not forget:
+            sticky = self._pump.key.alias
+        back = line.settle(
+            self._lease, back=True, wait_ms=_ms(wait_s), spent=self.spent, sticky=sticky
         )
+        await self._commit.call(*back)
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
         return Yielded(reason)
 
@@ -288,7 +271,8 @@ class Attempt:
         self, writer: Writer, outcome: Outcome, reason: str, result: Any = None
     ) -> Verdict:
         keep = self._settings.retention
-        usage = self._tokens if self._tokens != Tokens() else None
+        tokens = Tokens() if self._pump is None else self._pump.tokens
+        usage = tokens if tokens != Tokens() else None
         await writer.seal(
             outcome,
             reason=reason,
@@ -306,6 +290,9 @@ class Attempt:
     async def _record(self) -> Record | None:
         raw = await self._commit.command("HGETALL", self._keys.record)
         return parse_record(self._lease.job_id, raw)
+
+    async def _said(self) -> str:
+        return await reader.atext_of(self._commit.command, self._lease.job_id)
 
 
 def _ms(seconds: float) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -59,13 +61,27 @@ def require(client: redis.Redis, url: str) -> None:
     """Raises StoreUnreachable, naming the server and the way out, unless it answers."""
     try:
         client.ping()
-    except redis.AuthenticationError as error:
-        raise StoreUnreachable(
+    except (redis.RedisError, OSError) as error:
+        raise _unreachable(url, error) from error
+
+
+@contextmanager
+def opened(url: str) -> Iterator[redis.Redis]:
+    """A client for a short piece of work. Raises StoreUnreachable when the server is away."""
+    with connect(url) as client:
+        try:
+            yield client
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            raise _unreachable(url, error) from error
+
+
+def _unreachable(url: str, error: Exception) -> StoreUnreachable:
+    if isinstance(error, redis.AuthenticationError):
+        return StoreUnreachable(
             f"Redis at {shown(url)} refuses the credentials: put them into the URL, "
             "as redis://:PASSWORD@HOST:PORT"
-        ) from error
-    except (redis.RedisError, OSError) as error:
-        raise StoreUnreachable(
-            f"cannot reach Redis at {shown(url)}: start it or correct LONGSTREAM_REDIS_URL; "
-            "unset it to use the embedded server"
-        ) from error
+        )
+    return StoreUnreachable(
+        f"cannot reach Redis at {shown(url)}: start it or correct LONGSTREAM_REDIS_URL; "
+        "unset it to use the embedded server"
+    )

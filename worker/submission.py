@@ -1,21 +1,24 @@
 """Submitting a job: its record, then its place in the line. Each step is safe to repeat.
 
-The order matters: a record without a place is a job that waits until someone submits it again;
-a place without a record would be granted to a worker that cannot know what to do.
+The order matters: a record without a place is a job that waits until its submit is repeated or a
+worker finds the note that it had begun; a place without a record would be granted to a worker that
+cannot know what to do.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
+import msgspec
 import redis
 
 from settings.errors import LongstreamError
 from worker.admission import line
-from worker.admission.estimates import UNKNOWN, Estimate
-from worker.keys import JOBS, job_keys
+from worker.keys import JOBS, SUBMITTING, job_keys
 from worker.scripts import script
 
 _SUBMIT = script("worker.log", "submit")
@@ -24,6 +27,9 @@ _SUBMIT = script("worker.log", "submit")
 _PRUNED = 2
 
 _TENANT_CHARS = 200
+
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
 class StoreFull(LongstreamError):
@@ -39,7 +45,13 @@ class Message:
     properties: dict[str, Any]
 
     def dump(self) -> str:
-        return json.dumps([self.body, self.headers, self.properties])
+        """Raises LongstreamError for arguments that are not JSON."""
+        try:
+            return json.dumps([self.body, self.headers, self.properties])
+        except (TypeError, ValueError) as error:
+            raise LongstreamError(
+                f"a job's arguments must be JSON values: {error}; convert it before submitting"
+            ) from error
 
     @classmethod
     def load(cls, stored: str | bytes) -> Message:
@@ -75,6 +87,25 @@ def plain_message(task: str, job_id: str, args: list[Any], kwargs: dict[str, Any
     )
 
 
+class OnInterrupt(StrEnum):
+    """What becomes of a job's text when its stream is cut."""
+
+    #: Take the provider's response up again if it goes on there, else restart, marked as such.
+    AUTO = "auto"
+    RESTART = "restart"
+    #: Ask for the rest behind the text; an approximation of what would have come.
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline."""
+
+    on_interrupt: OnInterrupt = OnInterrupt.AUTO
+    deadline_s: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     job_id: str
@@ -83,10 +114,11 @@ class Submission:
     pool: str
     label: str
     message: Message
-    estimate: Estimate = UNKNOWN
+    estimate: line.Estimate = line.UNKNOWN
     tenant: str = "default"
     priority: str = "normal"
     wait_ms: int = 0
+    terms: Terms = Terms()
 
     def ticket(self) -> line.Ticket:
         """What the line must know of the job. Raises LongstreamError."""
@@ -107,14 +139,21 @@ class Submission:
 
 
 def submit(client: redis.Redis, job: Submission) -> None:
-    """Write the record, list the job, put it in the line. The same id again changes nothing."""
+    """Write the record, list the job, put it in the line. The same id again changes nothing.
+
+    Raises LongstreamError for an id that can not be one, and StoreFull.
+    """
+    if not _ID.fullmatch(job.job_id):
+        raise LongstreamError(
+            f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
+        )
     ticket = job.ticket()
     try:
-        _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
-        if client.hget(job_keys(job.job_id).record, "state") != b"waiting":
-            return
-        _list(client, job.job_id)
-        line.run(client, line.enqueue(job.pool, job.job_id, ticket, wait_ms=job.wait_ms))
+        now = _now_ms(client)
+        client.zadd(SUBMITTING, {job.job_id: now})
+        _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job, ticket))
+        _list(client, job.job_id, now)
+        _enter_line(client, job.job_id, job.pool, ticket, job.wait_ms)
     except redis.OutOfMemoryError as error:
         raise StoreFull(
             f"Redis is full, job {job.job_id} was not submitted: "
@@ -122,7 +161,41 @@ def submit(client: redis.Redis, job: Submission) -> None:
         ) from error
 
 
-def _fields(job: Submission) -> list[Any]:
+def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
+    """Finish the submits that crashed on the way; the ids of jobs that are in the line now.
+
+    What crashed before its record was written was never a job, and is forgotten.
+    """
+    found: Any = client.zrangebyscore(SUBMITTING, "-inf", _now_ms(client) - older_than_ms)
+    finished = []
+    for member in found:
+        job_id = member.decode()
+        fields: Any = client.hmget(job_keys(job_id).record, "pool", "ticket")
+        pool, stored = fields
+        if pool is not None and stored is not None:
+            ticket = msgspec.json.decode(stored, type=line.Ticket)
+            if _enter_line(client, job_id, pool.decode(), ticket, 0):
+                finished.append(job_id)
+        client.zrem(SUBMITTING, job_id)
+    return finished
+
+
+def _enter_line(
+    client: redis.Redis, job_id: str, pool: str, ticket: line.Ticket, wait_ms: int
+) -> bool:
+    """True when the job was not in the line before. One that ended stays out of it."""
+    waits = client.hget(job_keys(job_id).record, "state") == b"waiting"
+    entered = waits and line.run(client, line.enqueue(pool, job_id, ticket, wait_ms=wait_ms)) == 1
+    client.zrem(SUBMITTING, job_id)
+    return bool(entered)
+
+
+def _now_ms(client: redis.Redis) -> int:
+    seconds, micros = client.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
     fields = {
         "task": job.task,
         "model": job.model,
@@ -130,14 +203,16 @@ def _fields(job: Submission) -> list[Any]:
         "label": job.label,
         "tenant": job.tenant,
         "priority": job.priority,
+        "ticket": msgspec.json.encode(ticket),
         "message": job.message.dump(),
+        "on_interrupt": job.terms.on_interrupt,
     }
-    return [part for pair in fields.items() for part in pair]
+    deadline_ms = int((job.terms.deadline_s or 0) * 1000)
+    return [deadline_ms, *(part for pair in fields.items() for part in pair)]
 
 
-def _list(client: redis.Redis, job_id: str) -> None:
-    seconds, micros = client.time()
-    client.zadd(JOBS, {job_id: seconds * 1000 + micros // 1000}, nx=True)
+def _list(client: redis.Redis, job_id: str, now: int) -> None:
+    client.zadd(JOBS, {job_id: now}, nx=True)
     found: Any = client.zrange(JOBS, 0, _PRUNED - 1)
     for oldest in found:
         if not client.exists(job_keys(oldest.decode()).record):

@@ -5,32 +5,46 @@ a `Request`, and `finish` makes the task's result of the text. Between the two, 
 the line and the engine streams it. Everything Celery offers keeps working, `delay`, `chain`,
 `group`, `chord` and `AsyncResult`, because what is stored and later published is the ordinary
 message under the same task id, which is also the job's id.
+
+A lease is settled when Celery has stored the result and sent what follows it. Where that fails,
+the lease is left to expire, and its next holder repeats the result.
 """
 
 from __future__ import annotations
 
+import json
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from celery import Task
+from celery import Task, signals
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
+from kombu.utils.json import dumps
+from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
+from settings.model import Settings
 from worker.admission.estimates import estimate, pool_taking
 from worker.admission.line import Lease
+from worker.engine import Engine
 from worker.errors import JobFailed
-from worker.keys import job_keys
 from worker.outcomes import Outcome
-from worker.runner import Sealed, Work
+from worker.results import revoke
 from worker.steps.lifecycle import engine
-from worker.steps.publish import KEY_HEADER, LEASE_HEADER, POOL_HEADER
-from worker.store import connect
-from worker.submission import Message, Submission, submit
-from worker.upstream.request import Request
+from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
+from worker.store import StoreUnreachable, opened, require
+from worker.submission import Message, Submission, Terms, submit
+from worker.upstream.request import Request as ModelRequest
+from worker.work import Sealed, Work
+
+#: Pause before a worker tries again to reach the store, in seconds.
+_PAUSE_S = 1.0
 
 
 class StreamingTask(Task):
@@ -38,16 +52,17 @@ class StreamingTask(Task):
 
     abstract = True
     #: A job that ended without an answer is no surprise: no traceback in the log.
-    throws = (JobFailed,)
+    throws = (LongstreamError,)
     #: Return values are answers: nothing of them may reach a log line or an event.
     resultrepr_maxsize = 0
-
+    #: How the worker speaks of a received message.
+    Request = "worker.quiet:QuietRequest"
     #: Whose jobs these are when `apply_async` is not told.
     tenant = "default"
     #: How urgent they are: "urgent", "normal" or "bulk"; a number is Celery's own and not ours.
     priority: str | int | None = None
 
-    def run(self, *args: Any, **kwargs: Any) -> Request:
+    def run(self, *args: Any, **kwargs: Any) -> ModelRequest:
         """Build the request. Must be pure: it runs at submit, and again for each attempt."""
         raise NotImplementedError
 
@@ -70,84 +85,120 @@ class StreamingTask(Task):
         shadow: str | None = None,
         **options: Any,
     ) -> AsyncResult:
-        """Submit the job. Raises LongstreamError when the request can not be built or stored."""
+        """Submit the job. Raises LongstreamError when the request can not be built or stored.
+
+        Beside Celery's own options it takes `terms=Terms(...)`, `tenant=` and a named `priority=`.
+        In a worker it waits for a store that is away: what comes after a job is not lost.
+        """
         args, kwargs = tuple(args or ()), dict(kwargs or {})
+        task_id = task_id or uuid()
+        while True:
+            try:
+                return self._submit(args, kwargs, task_id, link, link_error, shadow, options)
+            except StoreUnreachable:
+                if self.app.current_worker_task is None:
+                    raise
+                time.sleep(_PAUSE_S)
+
+    def _submit(
+        self,
+        args: Any,
+        kwargs: Any,
+        task_id: str,
+        link: Any,
+        link_error: Any,
+        shadow: str | None,
+        options: dict[str, Any],
+    ) -> AsyncResult:
+        settings: Settings = self.app.longstream
+        assert settings.redis_url is not None
         request = self._request(args, kwargs)
-        size, wait_s = estimate(request), _wait_s(options)
-        tenant = options.pop("tenant", None) or self.tenant
-        priority = options.pop("priority", None) or self.priority
-        # Celery's own priority is a number, and goes on to the message.
-        options["priority"] = None if isinstance(priority, str) else priority
+        size = estimate(request)
         captured = _Captured()
-        result = super().apply_async(
-            args, kwargs, task_id, captured, link, link_error, shadow, **options
-        )
-        assert captured.message is not None
-        job = Submission(
-            job_id=result.id,
-            task=str(self.name),
-            model=request.model,
-            pool=pool_taking(self.app.longstream, request.model, size).name,
-            label=self.label(*args, **kwargs),
-            message=captured.message,
-            estimate=size,
-            tenant=str(tenant),
-            priority=priority if isinstance(priority, str) else "normal",
-            wait_ms=int(wait_s * 1000),
-        )
-        with connect(self.app.longstream.redis_url) as client:
+        with opened(settings.redis_url) as client:
+            # Celery itself would try for long to reach a server that is not there.
+            require(client, settings.redis_url)
+            terms = options.get("terms") or Terms()
+            tenant = options.get("tenant") or self.tenant
+            priority = options.get("priority") or self.priority
+            ours = ("terms", "tenant", "priority")
+            wait_s, options = _wait_s({n: v for n, v in options.items() if n not in ours})
+            # Celery's own priority is a number, and goes on to the message.
+            options["priority"] = None if isinstance(priority, str) else priority
+            # The stand-in takes the message at once: there is nothing to publish again.
+            options = options | {"retry": False}
+            result = super().apply_async(
+                args, kwargs, task_id, captured, link, link_error, shadow, **options
+            )
+            assert captured.message is not None
+            job = Submission(
+                job_id=task_id,
+                task=str(self.name),
+                model=request.model,
+                pool=pool_taking(settings, request.model, size).name,
+                label=self.label(*args, **kwargs),
+                message=captured.message,
+                wait_ms=int(wait_s * 1000),
+                estimate=size,
+                tenant=str(tenant),
+                priority=priority if isinstance(priority, str) else "normal",
+                terms=terms,
+            )
             submit(client, job)
         return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What Celery calls in the worker: run the lease the message belongs to."""
-        if self.request.called_directly:
+        if self.request.called_directly or self.request.is_eager:
             raise LongstreamError(
                 f"{self.name} runs in a worker: submit it with .delay(...) and read the result "
                 "with .get(), or the text with tasks.jobs.tail(id)"
             )
         lease = self._lease()
+        _thread.held = None
         if lease is None:
             # Sent by name, past `apply_async`: into the line with it, under the same id.
             self.signature_from_request(self.request, args, kwargs).apply_async()
             raise Ignore
-        stored = self._stored_arguments(lease.job_id)
+        here = engine(self.app, str(self.request.hostname))
+        message = here.message(lease.job_id) or _NO_RECORD
+        stored_args, stored_kwargs, embedded = message.body
+        expires = self.request.get(EXPIRES_HEADER)
         work = Work(
             lease=lease,
-            build=lambda: self._request(*stored()),
-            finish=lambda text: self._finish(text, *stored()),
+            build=lambda: self._request(stored_args, stored_kwargs),
+            finish=lambda text: self.finish(text, *stored_args, **stored_kwargs),
+            expires=None if expires is None else datetime.fromisoformat(expires),
         )
-        verdict = self._engine().run(work)
+        verdict = here.run(work)
         if not isinstance(verdict, Sealed):
             raise Ignore
+        _thread.held = _Held(here, lease)
+        # What follows the job, and its arguments, did not travel with the message.
+        self.request.update(embedded)
         if verdict.outcome is Outcome.COMPLETED:
             return verdict.result
-        if verdict.outcome is Outcome.CANCELLED:
-            self.backend.mark_as_revoked(
-                self.request.id, "cancelled", request=self.request, store_result=True
-            )
-            self._engine().settle(lease)
+        if verdict.outcome in (Outcome.CANCELLED, Outcome.EXPIRED):
+            revoke(self.backend, self.request, verdict.outcome)
+            _settle(self.request.id)
             raise Ignore
-        raise JobFailed(f"{verdict.outcome}: {verdict.reason}")
+        raise JobFailed(verdict.outcome, verdict.reason)
 
     def after_return(
         self, status: str, retval: Any, task_id: str, args: Any, kwargs: Any, einfo: Any
     ) -> None:
         """The result is stored and whatever follows the task is sent: now the lease may go."""
-        if (lease := self._lease()) is not None:
-            self._engine().settle(lease)
+        _settle(task_id)
 
-    def _request(self, args: Any, kwargs: Any) -> Request:
-        request: Request = self.run(*args, **kwargs)
+    def on_failure(self, exc: Any, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
+        """As `after_return`, which Celery leaves out when it could not send what follows."""
+        _settle(task_id)
+
+    def _request(self, args: Any, kwargs: Any) -> ModelRequest:
+        request: ModelRequest = self.run(*args, **kwargs)
         if not request.model:
             request = msgspec.structs.replace(request, model=self.app.longstream.model)
         return request
-
-    def _finish(self, text: str, args: Any, kwargs: Any) -> Any:
-        return self.finish(text, *args, **kwargs)
-
-    def _engine(self) -> Any:
-        return engine(self.app, str(self.request.hostname))
 
     def _lease(self) -> Lease | None:
         number = self.request.get(LEASE_HEADER)
@@ -160,29 +211,50 @@ class StreamingTask(Task):
             key=str(self.request.get(KEY_HEADER)),
         )
 
-    def _stored_arguments(self, job_id: str) -> Any:
-        """A function that reads the job's arguments from its record."""
 
-        def read() -> tuple[list[Any], dict[str, Any]]:
-            with connect(self.app.longstream.redis_url) as client:
-                stored = client.hget(job_keys(job_id).record, "message")
-            if stored is None:
-                raise JobFailed(f"job {job_id} has no record any more")
-            assert isinstance(stored, bytes)
-            args, kwargs, _ = Message.load(stored).body
-            return args, kwargs
-
-        return read
+#: Stands in for a message past retention; the claim will say that the job is unknown.
+_NO_RECORD = Message(body=[[], {}, {}], headers={}, properties={})
 
 
-def _wait_s(options: dict[str, Any]) -> float:
-    """Seconds a job waits in the line instead of as an ETA in a worker's memory."""
-    countdown, eta = options.pop("countdown", None), options.pop("eta", None)
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A lease whose job is sealed, while Celery deals with the result in the same thread."""
+
+    engine: Engine
+    lease: Lease
+
+
+_thread = threading.local()
+
+
+def _settle(task_id: str) -> None:
+    held: _Held | None = getattr(_thread, "held", None)
+    if held is not None and held.lease.job_id == task_id:
+        _thread.held = None
+        held.engine.settle(held.lease)
+
+
+def _abandon(**_: Any) -> None:
+    """Celery is done with the task, and may not have come to settle it."""
+    held: _Held | None = getattr(_thread, "held", None)
+    if held is not None:
+        held.engine.abandon(held.lease)
+
+
+signals.task_postrun.connect(_abandon)
+
+
+def _wait_s(options: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+    """Seconds a job waits in the line instead of as an ETA in a worker's memory; the rest."""
+    rest = {name: value for name, value in options.items() if name not in ("countdown", "eta")}
+    countdown, eta = options.get("countdown"), options.get("eta")
+    if isinstance(eta, str):
+        eta = datetime.fromisoformat(eta)
     if countdown is not None:
-        return max(0.0, float(countdown))
+        return max(0.0, float(countdown)), rest
     if isinstance(eta, datetime):
-        return max(0.0, (eta - datetime.now(eta.tzinfo)).total_seconds())
-    return 0.0
+        return max(0.0, (eta - datetime.now(eta.tzinfo)).total_seconds()), rest
+    return 0.0, rest
 
 
 class _Captured:
@@ -206,6 +278,9 @@ class _Captured:
 
     def publish(self, body: Any, **options: Any) -> None:
         headers = options.pop("headers")
-        kept = ("correlation_id", "reply_to", "priority", "expiration")
+        kept = ("correlation_id", "reply_to", "priority")
         properties = {name: options[name] for name in kept if options.get(name) is not None}
+        args, kwargs, embedded = body
+        # Signatures may hold what only Celery's JSON knows, such as the time of an ETA.
+        body = [args, kwargs, json.loads(dumps(embedded))]
         self.message = Message(body=body, headers=headers, properties=properties)

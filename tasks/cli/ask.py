@@ -35,14 +35,16 @@ def command(
 ) -> None:
     """Answer PROMPT, or what stands on stdin when PROMPT is -."""
     if prompt == "-":
-        prompt = sys.stdin.read()
+        prompt = _standard_input()
     if not prompt.strip():
         raise click.UsageError("the prompt is empty: say what to answer")
 
     from tasks import jobs
     from tasks.cli.follow import conclude, follow, sink_for
-    from tasks.cli.prepare import prepare
+    from tasks.cli.prepare import prepare, utf8
 
+    utf8("prompt", prompt)
+    utf8("system message", system or "")
     settings = prepare(serving=True)
     job_id = jobs.submit(
         "tasks.generate",
@@ -55,5 +57,15 @@ def command(
     if detach:
         click.echo(job_id)
         return
-    end = follow(job_id, "0-0", sink_for(settings, json=as_json))
-    sys.exit(conclude(end, settings, job_id))
+    simulated = settings.simulated
+    end = follow(job_id, "0-0", sink_for(json=as_json, simulated=simulated))
+    sys.exit(conclude(end, job_id, simulated=simulated))
+
+
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        click.echo("longstream: the prompt ends with Ctrl-D", err=True)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"stdin is not UTF-8 text (byte {error.start})") from error

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import msgspec
 
+from tasks.cli.columns import harmless
 from tasks.cli.prepare import say
-from tasks.cli.terminal import harmless
 from tasks.edits.answer import Answer
 from tasks.edits.apply import Applied, Refused, apply, write_out
 from tasks.edits.checks import Change, Result, check

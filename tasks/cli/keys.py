@@ -78,9 +78,7 @@ def check(as_json: bool) -> None:
     """Ask every provider which models each key sees. Exit 1 when a key does not work."""
     import json
 
-    from tasks.cli.prepare import prepare
-
-    settings = prepare(serving=True)
+    settings = _settings()
     rows = asyncio.run(_check_all(settings))
     for key, models, problem in rows:
         if as_json:
@@ -94,6 +92,22 @@ def check(as_json: bool) -> None:
                 f"{key.alias}: authenticated against {key.base_url}, {len(models)} models visible"
             )
     sys.exit(1 if any(problem for _, _, problem in rows) else 0)
+
+
+def _settings() -> Settings:
+    """No Redis and no worker is needed for this; without a key, the simulator is."""
+    from settings import load
+    from tasks.cli.prepare import SIMULATED, say
+
+    settings = load()
+    if not settings.pools and settings.redis_url is None:
+        from tasks.local.stack import Stack
+
+        settings = Stack.default(say).ensure(settings, worker=False)
+    settings.require_pools()
+    if settings.simulated:
+        say(SIMULATED)
+    return settings
 
 
 async def _check_all(settings: Settings) -> list[tuple[Key, list[str], str]]:

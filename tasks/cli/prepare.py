@@ -8,12 +8,21 @@ from settings import load
 from settings.model import Settings
 from tasks.current import use
 
-SIMULATED = "simulated: no API key is configured, so the answer comes from the simulator"
+SIMULATED = "simulated: no API key is configured, so answers come from the simulator"
 
 
 def say(line: str) -> None:
     """One line for the person, never for the pipe."""
     click.echo(f"longstream: {line}", err=True)
+
+
+def utf8(what: str, text: str) -> str:
+    """The text, if it is one; what the shell passes on as bytes can be anything."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise click.UsageError(f"the {what} is not UTF-8 text") from error
+    return text
 
 
 def prepare(*, serving: bool = False) -> Settings:
@@ -23,7 +32,7 @@ def prepare(*, serving: bool = False) -> Settings:
     """
     settings = load()
     embedded = settings.redis_url is None
-    settings = use(settings, say)
+    settings = use(settings, say, serving=serving)
     if not embedded:
         from worker.store import connect, require
 

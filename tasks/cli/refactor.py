@@ -55,27 +55,28 @@ def command(
     written only if it is still what was sent, and Python only if it compiles.
     """
     from tasks import jobs
-    from tasks.cli.follow import conclude, follow, sink_for
+    from tasks.cli.follow import conclude, follow, is_simulated, sink_for
     from tasks.cli.prepare import prepare
 
     if job is None:
         root, sources = _sources(files, instruction)
-        settings = prepare(serving=True)
+        simulated = prepare(serving=True).simulated
         job_id = _submit(sources, instruction, model, effort)
     elif files or instruction:
         raise click.UsageError("--resume takes a job alone: its files and message are known")
     else:
-        settings = prepare()
+        prepare()
         job_id, root = jobs.find(job), Path.cwd()
+        simulated = is_simulated(job_id)
         sources, instruction = _submitted(job_id)
     if detach:
         click.echo(job_id)
         return
 
-    sink = sink_for(settings, json=as_json, text_on_stdout=sys.stdout.isatty())
+    sink = sink_for(json=as_json, simulated=simulated, text_on_stdout=sys.stdout.isatty())
     again = f"longstream refactor --resume {job_id}" + (" --apply" if how == "apply" else "")
     end = follow(job_id, "0-0", sink, again=again)
-    code = conclude(end, settings, job_id)
+    code = conclude(end, job_id, simulated=simulated)
     if code == 0:
         from tasks.cli.deliver import deliver
 
@@ -94,12 +95,14 @@ def command(
 
 def _sources(files: Sequence[str], instruction: str) -> tuple[Path, list[SourceFile]]:
     from settings import load
+    from tasks.cli.prepare import utf8
     from tasks.edits.source import SourceError, read_sources
 
     if not files:
         raise click.UsageError('no files: longstream refactor FILE... -m "what to change"')
     if not instruction.strip():
         raise click.UsageError('the instruction is empty: say what to change with -m "..."')
+    utf8("instruction", instruction)
     root = _root(files)
     try:
         return root, read_sources(files, root, load().max_file_bytes)

@@ -6,15 +6,20 @@ Text goes to stdout and everything else to stderr, so a pipe gets the answer and
 from __future__ import annotations
 
 import os
+import re
+import select
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 import msgspec
 
+from tasks.cli.columns import harmless
 from tasks.cli.splice import Piece, Splice
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text
+
+_SECONDS = re.compile(r"\d+ s\b")
 
 
 class Sink(Protocol):
@@ -50,12 +55,17 @@ class JsonSink:
 
 
 class PipeSink:
-    """Text to `out`, the rest as lines to stderr. A file is rewound on a cut, a pipe is told."""
+    """Text to `out`, the rest as lines to stderr. A file is rewound on a cut, a pipe is told.
+
+    Raises BrokenPipeError when nobody reads the pipe any more, also while no text comes.
+    """
 
     def __init__(self, out: TextIO | None) -> None:
         self._out = out
         self._splice = Splice()
         self._file = out is not None and stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+        # On a terminal that can not be drawn on, an answer still must not reach the controls.
+        self._shown: Callable[[str], str] = harmless if out is not None and out.isatty() else str
         self._start = os.lseek(out.fileno(), 0, os.SEEK_END) if out and self._file else 0
         self._said = ""
 
@@ -65,35 +75,48 @@ class PipeSink:
         elif isinstance(item, Cut):
             self._splice.cut(item.offset)
         elif isinstance(item, End):
-            self._rewind(self._splice.end())
-        elif line := line_of(item):
-            self.say(line)
+            if voided := self._splice.end():
+                self._rewind(voided)
+        else:
+            self._notice_a_closed_pipe()
+            if line := line_of(item):
+                self.say(line)
 
     def close(self) -> None:
         return
 
     def _write(self, piece: Piece) -> None:
-        self._rewind(piece.rewind_to)
+        if piece.rewind_to is not None:
+            self._rewind(piece)
         if self._out is not None and piece.text:
-            self._out.write(piece.text)
+            self._out.write(self._shown(piece.text))
             self._out.flush()
 
-    def _rewind(self, to: int | None) -> None:
-        if to is None or self._out is None:
+    def _rewind(self, piece: Piece) -> None:
+        if self._out is None:
             return
         if self._file:
-            kept = len(self._splice.shown[:to].encode("utf-8", "surrogatepass"))
+            kept = len(self._splice.shown[: piece.rewind_to].encode("utf-8", "surrogatepass"))
             os.ftruncate(self._out.fileno(), self._start + kept)
             os.lseek(self._out.fileno(), 0, os.SEEK_END)
         else:
             self.say(
-                f"the answer was restarted and differs from character {to} on: what this pipe got "
-                "from there is void, and the new text follows"
+                f"the answer was restarted and differs from character {piece.offset} on: what "
+                "came from there is void, and the new text follows"
             )
 
+    def _notice_a_closed_pipe(self) -> None:
+        if self._out is not None and not self._file:
+            poll = select.poll()
+            poll.register(self._out.fileno(), 0)
+            if any(what & select.POLLERR for _, what in poll.poll(0)):
+                raise BrokenPipeError
+
     def say(self, line: str) -> None:
-        if line != self._said:
-            self._said = line
+        # Seconds that tick away are no news.
+        gist = _SECONDS.sub("", line)
+        if gist != self._said:
+            self._said = gist
             sys.stderr.write(f"longstream: {line}\n")
             sys.stderr.flush()
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`text` to write next. `rewind_to`: everything shown from that character on is void."""
+    """`text` to write next. `rewind_to`: everything this output shows from that character on is
+    void, which is character `offset` of the answer."""
 
     text: str
     rewind_to: int | None = None
+    offset: int = 0
 
 
 class Splice:
@@ -23,7 +25,12 @@ class Splice:
 
     def __init__(self) -> None:
         self._shown = ""
+        #: How much of it is known to be valid.
         self._length = 0
+        #: Characters before the point where this reader began; None before that is known.
+        self._missing: int | None = None
+        #: What the reader had before it began here is void as well.
+        self._void = False
 
     @property
     def shown(self) -> str:
@@ -31,30 +38,34 @@ class Splice:
         return self._shown
 
     def cut(self, offset: int) -> None:
-        """The answer's text ends at `offset` now. A reader that began later has less to forget."""
-        self._length = max(0, min(self._length, offset - self._missing))
+        """The answer's text ends at `offset` now."""
+        if self._missing is None or offset < self._missing:
+            self._missing, self._length, self._void = offset, 0, True
+        else:
+            self._length = min(self._length, offset - self._missing)
 
     def text(self, offset: int, text: str) -> Piece:
         """What to write for this text."""
-        if not self._shown and not self._length:
+        if self._missing is None:
             self._missing = offset
         again = self._shown[self._length : self._length + len(text)]
-        if text.startswith(again):
+        if not self._void and text.startswith(again):
             self._length += len(text)
             fresh = text[len(again) :]
             self._shown += fresh
             return Piece(fresh)
-        start = self._length
-        self._shown = self._shown[:start] + text
+        voided = self._rewound()
+        self._shown += text
         self._length = len(self._shown)
-        return Piece(text, rewind_to=start)
+        return Piece(text, voided.rewind_to, voided.offset)
 
-    def end(self) -> int | None:
-        """Call at the end: where the output must be cut when the answer came out shorter."""
-        if self._length == len(self._shown):
+    def end(self) -> Piece | None:
+        """Call at the end: what to do when the answer came out shorter."""
+        if self._length == len(self._shown) and not self._void:
             return None
-        self._shown = self._shown[: self._length]
-        return self._length
+        return self._rewound()
 
-    #: Characters before the point where this reader began.
-    _missing = 0
+    def _rewound(self) -> Piece:
+        self._void = False
+        self._shown = self._shown[: self._length]
+        return Piece("", self._length, self._length + (self._missing or 0))

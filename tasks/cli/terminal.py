@@ -1,8 +1,8 @@
 """A followed job on a terminal: text as it arrives, and one status line below it while none does.
 
-The status stands on the line under the text and is wiped before the next text is written, so what
-scrolls back is the answer alone. Control characters in an answer are made visible: a model's text
-must not be able to drive the terminal.
+The status stands under the text and is wiped before the next text is written, so what scrolls
+back is the answer alone. It is never drawn while the terminal owes a wrap: a line that fills the
+screen exactly is ended first, since saving the cursor loses that debt on many terminals.
 """
 
 from __future__ import annotations
@@ -13,30 +13,24 @@ import threading
 import time
 from typing import TextIO
 
+from tasks.cli.columns import column, fitting, harmless
 from tasks.cli.sinks import line_of
 from tasks.cli.splice import Piece, Splice
 from worker.log.view import Attempt, Cut, End, Followed, Status, Text, Thinking
 
 #: The status appears when no text has come for this long, in seconds.
-_QUIET_S = 0.7
+QUIET_S = 0.7
 _REDRAW_S = 0.2
 
-#: Move down without losing the column, back up, and remember the place: the line below exists now.
-_OPEN = "\x1bD\x1b[1A\x1b7\x1b[1B\r\x1b[2K"
-_CLOSE = "\x1b8"
-_WIPE = "\x1b7\x1b[1B\r\x1b[2K\x1b8"
-
-_VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
-_VISIBLE |= {0x7F: 0x2421} | dict.fromkeys(range(128, 160), 65533)
-
-
-def harmless(text: str) -> str:
-    """The text with every control character but newline and tab made visible."""
-    return text.translate(_VISIBLE)
+#: Move down without losing the column, so that the line below exists; up again; remember.
+_OPEN = "\x1bD\x1b[1A\x1b7\x1b[1B"
+_BACK = "\x1b8"
+_BELOW = "\x1b7\x1b[1B"
+_CLEAR = "\r\x1b[2K"
 
 
 class TerminalSink:
-    """Draws on `out`. `close` leaves the cursor on a line of its own."""
+    """Draws on `out`. `close` leaves the cursor at the start of an empty line."""
 
     def __init__(self, out: TextIO = sys.stdout, *, simulated: bool = False) -> None:
         self._out = out
@@ -45,7 +39,11 @@ class TerminalSink:
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._status = ""
-        self._drawn = False
+        #: How the status stands there: "" not at all, "here" on the cursor's line, or "below" it.
+        self._drawn = ""
+        #: What the cursor's line holds, and whether it was ended for the status's sake.
+        self._line = ""
+        self._ended = False
         self._tokens = 0
         self._attempt: Attempt | None = None
         self._text_at = time.monotonic()
@@ -55,18 +53,20 @@ class TerminalSink:
     def take(self, item: Followed) -> None:
         with self._lock:
             if isinstance(item, Text):
-                self._text_at = time.monotonic()
+                self._text_at, self._status = time.monotonic(), ""
                 self._write(self._splice.text(item.offset, item.text))
             elif isinstance(item, Cut):
                 self._splice.cut(item.offset)
             elif isinstance(item, End):
-                self._write(Piece("", self._splice.end()))
+                if voided := self._splice.end():
+                    self._write(voided)
             elif isinstance(item, Thinking):
                 self._tokens, self._status = item.tokens, ""
             elif isinstance(item, Attempt):
-                self._begin(item)
+                self._attempt, self._tokens = item, 0
+                self._status = line_of(item)
             elif isinstance(item, Status):
-                self._status = "" if item.state == "running" else line_of(item)
+                self._status = "" if _is_usual(item) else line_of(item)
             else:
                 self._status = line_of(item)
 
@@ -77,50 +77,78 @@ class TerminalSink:
             self._out.flush()
 
     def close(self) -> None:
+        if self._closing.is_set():
+            return
         self._closing.set()
         self._ticker.join()
         with self._lock:
             self._wipe()
-            if self._splice.shown and not self._splice.shown.endswith("\n"):
-                self._out.write("\n")
+            # Without a line of its own to end, what the terminal echoed of Ctrl-C goes.
+            self._out.write("\r\n" if self._line else _CLEAR)
             self._out.flush()
 
-    def _begin(self, attempt: Attempt) -> None:
-        self._attempt, self._tokens = attempt, 0
-        self._status = line_of(attempt)
+    def draw(self, quiet_s: float) -> None:
+        """Show the status as it is after `quiet_s` seconds without text."""
+        columns = shutil.get_terminal_size().columns
+        line = self._status or self._thinking(quiet_s)
+        line = fitting(harmless(line), columns - 1 - len(self._mark)) + self._mark
+        if not self._drawn:
+            self._place(columns)
+        elif self._drawn == "below":
+            self._out.write(_BELOW)
+        self._out.write(f"{_CLEAR}\x1b[2m{line}\x1b[0m")
+        self._out.write(_BACK if self._drawn == "below" else "\r")
+        self._out.flush()
+
+    def _place(self, columns: int) -> None:
+        """Make room for the status."""
+        if column(self._line, columns) >= columns:
+            self._out.write("\r\n")
+            self._line, self._ended = "", True
+        self._drawn = "below" if self._line else "here"
+        if self._line:
+            self._out.write(_OPEN)
+
+    def _wipe(self) -> None:
+        if self._drawn == "below":
+            self._out.write(_BELOW + _CLEAR + _BACK)
+        elif self._drawn:
+            self._out.write(_CLEAR)
+        self._drawn = ""
 
     def _write(self, piece: Piece) -> None:
         if not piece.text and piece.rewind_to is None:
             return
         self._wipe()
         if piece.rewind_to is not None:
-            self._out.write(f"\n\x1b[2m── restarted from character {piece.rewind_to} ──\x1b[0m\n")
-        self._out.write(harmless(piece.text))
+            start = "\r\n" if self._line else ""
+            mark = f"── restarted from character {piece.offset} ──"
+            self._out.write(f"{start}\x1b[2m{mark}\x1b[0m\r\n")
+            self._line, self._ended = "", False
+        text = harmless(piece.text)
+        if text:
+            # The newline that ends a full line was written for the status already.
+            self._out.write(text[1:] if self._ended and text[0] == "\n" else text)
+            _, newline, last = text.rpartition("\n")
+            self._line = last if newline else self._line + last
+            self._ended = False
         self._out.flush()
 
     def _tick(self) -> None:
         while not self._closing.wait(_REDRAW_S):
             with self._lock:
                 quiet_s = time.monotonic() - self._text_at
-                if quiet_s >= _QUIET_S:
-                    self._draw(quiet_s)
-
-    def _draw(self, quiet_s: float) -> None:
-        line = (self._status or self._thinking(quiet_s)) + self._mark
-        width = shutil.get_terminal_size().columns - 1
-        self._out.write(f"{_OPEN}\x1b[2m{harmless(line)[:width]}\x1b[0m{_CLOSE}")
-        self._out.flush()
-        self._drawn = True
+                if quiet_s >= QUIET_S:
+                    self.draw(quiet_s)
 
     def _thinking(self, quiet_s: float) -> str:
         if self._attempt is None:
             return f"waiting for {quiet_s:.0f} s"
         return (
-            f"thinking: {self._tokens:,} reasoning tokens, {quiet_s:.0f} s since the last text, "
+            f"thinking: {self._tokens:,} reasoning tokens, {quiet_s:.0f} s without text, "
             f"attempt {self._attempt.attempt}, key {self._attempt.key}"
         )
 
-    def _wipe(self) -> None:
-        if self._drawn:
-            self._out.write(_WIPE)
-            self._drawn = False
+
+def _is_usual(item: Status) -> bool:
+    return item.state == "running" and not item.detail.startswith("stopping")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -17,6 +17,7 @@ Examples:
 """
 
 _POLL_S = 0.2
+HANDED_BACK = "jobs that still run are handed back, and go on with the next start"
 
 
 @click.command(epilog=_EPILOG)
@@ -27,7 +28,7 @@ def command() -> None:
     """
     from settings import load
     from tasks.cli.prepare import SIMULATED, say
-    from tasks.local.stack import Stack
+    from tasks.local.stack import Stack, StackError
 
     settings = load()
     if settings.redis_url is not None:
@@ -40,21 +41,22 @@ def command() -> None:
     if settings.simulated:
         say(SIMULATED)
     say(f"running in {stack.state}; Ctrl-C stops it")
-    try:
-        _show_log(stack)
-    except KeyboardInterrupt:
-        say("stopping: running jobs are handed back and go on with the next start")
-        stack.down()
-
-
-def _show_log(stack: Stack) -> None:
-    with stack.worker.log.open() as log:
+    with stack.worker.log.open("rb") as log:
         log.seek(0, 2)
-        while stack.worker.pid() is not None:
-            if line := log.readline():
-                click.echo(line, nl=False)
-            else:
-                time.sleep(_POLL_S)
-    from tasks.local.stack import StackError
+        try:
+            _show(log, stack)
+        except KeyboardInterrupt:
+            say(f"stopping within {settings.worker.drain_s:.0f} s: {HANDED_BACK}")
+            stack.down()
+            click.echo(log.read(), nl=False)
+            return
+    raise StackError(f"the worker was stopped by something else: see {stack.worker.log}")
 
-    raise StackError(f"the worker has ended: see {stack.worker.log}")
+
+def _show(log: IO[bytes], stack: Stack) -> None:
+    """Until the worker ends."""
+    while stack.worker.pid() is not None:
+        if written := log.read():
+            click.echo(written, nl=False)
+        else:
+            time.sleep(_POLL_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 
 import click
 
@@ -28,8 +29,7 @@ def command(concurrency: int | None, check: bool, loglevel: str) -> None:
 
     settings = load()
     if concurrency is not None:
-        worker = settings.worker.model_copy(update={"concurrency": concurrency})
-        settings = settings.model_copy(update={"worker": worker})
+        settings = replace(settings, worker=replace(settings.worker, concurrency=concurrency))
     if settings.redis_url is None:
         from tasks.local.stack import Stack
 

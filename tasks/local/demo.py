@@ -88,7 +88,7 @@ def _run(stack: Stack, second: Daemon) -> bool:
 
 def _follow(job_id: str, source: SourceFile) -> str:
     """Show the job live, kill its worker on the way; the text a reader ends up with."""
-    sink: Sink = TerminalSink() if sys.stdout.isatty() else PipeSink(sys.stdout)
+    sink: Sink = TerminalSink(simulated=True) if sys.stdout.isatty() else PipeSink(sys.stdout)
     splice, killed = Splice(), False
     try:
         for item in jobs.tail(job_id):

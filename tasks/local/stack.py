@@ -7,13 +7,13 @@ when the terminal is closed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
 import time
-import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from settings import load
@@ -23,7 +23,7 @@ from tasks.local import server
 from tasks.local.daemon import Daemon, exclusive
 
 _START_TIMEOUT_S = 30.0
-_POLL_S = 0.02
+_POLL_S = 0.01
 #: Beyond the drain time a worker has, before it is killed.
 _GRACE_S = 10.0
 
@@ -33,11 +33,22 @@ class StackError(LongstreamError):
 
 
 def state_directory() -> Path:
-    """LONGSTREAM_STATE_DIR, else `longstream` in the user's state directory; made if missing."""
+    """LONGSTREAM_STATE_DIR, else `longstream` in the user's state directory; made if missing.
+
+    Raises StackError when it can not be used.
+    """
     given = os.environ.get("LONGSTREAM_STATE_DIR")
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     state = Path(given).absolute() if given else home / "longstream"
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+            raise PermissionError(None, "it is not yours to write in")
+    except OSError as error:
+        raise StackError(
+            f"cannot use the state directory {_short(state)} ({error.strerror}): "
+            "set LONGSTREAM_STATE_DIR to a directory you can write in"
+        ) from error
     return state
 
 
@@ -58,25 +69,49 @@ class Stack:
     def default(cls, say: Callable[[str], None] = lambda _: None) -> Stack:
         return cls(state_directory(), say)
 
-    def ensure(self, settings: Settings, *, worker: bool = True) -> Settings:
-        """Start what does not run; the settings with everything filled in that was."""
-        with exclusive(self.state / "stack.lock"):
+    def ensure(self, settings: Settings, *, worker: bool = True, serving: bool = True) -> Settings:
+        """Start what does not run; the settings with everything filled in that was.
+
+        `serving`: the worker must run with these settings, and is restarted if it does not. A
+        command that only reads takes the worker as it is: it may know fewer keys.
+        """
+        with self._alone():
             self._start_server()
+            if worker and not serving and self.worker.pid() is not None:
+                return load({**os.environ, "LONGSTREAM_REDIS_URL": self.url})
             environ = self._environment(settings)
             complete = load(environ)
             if worker:
                 self._start_worker(complete, environ)
         return complete
 
+    def revive(self, settings: Settings) -> bool:
+        """Start the worker again if it died. False when the stack was stopped meanwhile."""
+        with self._alone():
+            if self.valkey.pid() is None:
+                return False
+            if self.worker.pid() is None:
+                environ = self._environment(settings)
+                self._start_worker(load(environ), environ)
+        return True
+
     def down(self) -> list[str]:
         """Stop everything, the worker first so that it can hand back; what was running."""
         stopped = []
-        with exclusive(self.state / "stack.lock"):
+        with self._alone():
             within = load().worker.drain_s + _GRACE_S
             for daemon in (self.worker, self.simulator, self.valkey):
                 if daemon.stop(within):
                     stopped.append(daemon.name)
         return stopped
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        def waiting() -> None:
+            self._say("waiting for another longstream command to start or stop the stack")
+
+        with exclusive(self.state / "stack.lock", waiting):
+            yield
 
     def _start_server(self) -> None:
         if self.valkey.pid() is None:
@@ -88,12 +123,13 @@ class Stack:
         """What the worker runs with: this process's variables, and where the stack is."""
         environ = {**os.environ, "LONGSTREAM_REDIS_URL": self.url}
         if not settings.pools or settings.simulated:
-            environ["LONGSTREAM_SIMULATOR_URL"] = self._start_simulator()
+            given = environ.get("LONGSTREAM_SIMULATOR_URL")
+            environ["LONGSTREAM_SIMULATOR_URL"] = given or self._start_simulator()
         return environ
 
     def _start_simulator(self) -> str:
         if self.simulator.pid() is None:
-            self._say("no API key is configured: starting the simulator, answers are simulated")
+            self._say("starting the provider simulator")
             self._announced.unlink(missing_ok=True)
             speed = os.environ.get("LONGSTREAM_SIMULATOR_SPEED", "1")
             self.simulator.launch(
@@ -110,7 +146,10 @@ class Stack:
         if self.worker.pid() is not None:
             if self._worker_settings.read_text() == fingerprint:
                 return
-            self._say("the settings have changed: restarting the worker")
+            self._say(
+                "the settings have changed: restarting the worker once its jobs are done, "
+                f"or handed back in {settings.worker.drain_s:.0f} s"
+            )
             self.worker.stop(settings.worker.drain_s + _GRACE_S)
         self._worker_settings.write_text(fingerprint)
         self._worker_settings.chmod(0o600)
@@ -120,22 +159,33 @@ class Stack:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not up():
             if daemon.pid() is None:
-                raise StackError(f"{daemon.name} ended while starting: see {daemon.log}")
+                raise StackError(server.why_ended(self.state, daemon))
             if time.monotonic() > deadline:
                 raise StackError(f"{daemon.name} is silent after 30 s: see {daemon.log}")
             time.sleep(_POLL_S)
 
 
+def _short(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:100]}...{text[-50:]}"
+
+
 def _fingerprint(settings: Settings) -> str:
     """Changes when anything does that a worker reads at its start, secrets included."""
+    import hashlib
+
     secrets = [
         key.secret.get_secret_value() for pool in settings.pools.values() for key in pool.keys
     ]
-    return hashlib.sha256(repr((settings.describe(), secrets)).encode()).hexdigest()
+    # Read by who submits, and stored with the job.
+    same = replace(settings, model="-", max_file_bytes=1)
+    return hashlib.sha256(repr((same.describe(), secrets)).encode()).hexdigest()
 
 
 def ledger(url: str) -> list[dict[str, object]]:
     """What the simulator at this URL has sent and billed so far."""
+    import urllib.request
+
     base = url.removesuffix("/v1")
     with urllib.request.urlopen(f"{base}/ledger", timeout=5) as reply:  # noqa: S310
         entries: list[dict[str, object]] = json.load(reply)

@@ -217,6 +217,44 @@ async def test_a_finished_stream_leaves_its_connection_for_the_next(client: Clie
         assert (server.connections, len(server.requests)) == (1, 3)
 
 
+@pytest.mark.parametrize(
+    ("suffix", "path"),
+    [
+        ("", "/v1/chat/completions"),
+        ("/", "/v1/chat/completions"),
+        ("/?api-version=preview", "/v1/chat/completions?api-version=preview"),
+    ],
+)
+async def test_a_base_url_is_continued_as_it_is_meant(
+    client: Client, suffix: str, path: str
+) -> None:
+    async with WireServer([head(), chunk(delta("stop", content="x") + DONE), END]) as server:
+        key = key_for(server)
+        async for _ in client.stream(
+            REQUEST, key.model_copy(update={"base_url": key.base_url + suffix})
+        ):
+            pass
+
+        assert server.requests[0].path == path
+
+
+async def test_a_document_cut_over_two_events_is_put_together(client: Client) -> None:
+    whole = delta(content="abc")
+    halves = whole[:40] + b"\n\n" + b"data: " + whole[40:]
+
+    happenings = await ask(client, [head(), chunk(halves + delta("stop") + DONE), END])
+    assert text_of(happenings) == "abc"
+
+
+async def test_garbage_ends_the_attempt_and_shows_only_in_the_sample(client: Client) -> None:
+    garbage = b"data: my secret answer, not JSON\n\n"
+
+    failure, seen = await fail(client, [head(), chunk(delta(content="a") + garbage), END])
+    assert (text_of(seen), failure.kind, failure.visible) == ("a", "protocol", 1)
+    assert failure.sample == b"my secret answer, not JSON"
+    assert "secret" not in str(failure)
+
+
 async def test_models_are_listed(client: Client) -> None:
     async with WireServer([plain("200 OK", b'{"data":[{"id":"b"},{"id":"a"}]}')]) as server:
         assert await client.models(key_for(server)) == ["a", "b"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import SecretStr
 
 from settings.model import Account, Key, Pool
+from settings.secret import Secret
 from tests.conftest import Store
 from tests.harness.waiting import wait_until
 from worker.admission import line
@@ -20,7 +20,7 @@ def key(alias: str, account: str) -> Key:
         alias=alias,
         provider="generic",
         base_url="http://127.0.0.1:1/v1",
-        secret=SecretStr("s"),
+        secret=Secret("s"),
         account=account,
     )
 
@@ -177,15 +177,21 @@ def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> N
 def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     submit(store, "a")
     (lease,) = ask(store, handoff_ms=200).leases
-    line.run(store.sync, line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1))
-    other = line.renew("p", "w2", [], slots=1, lease_ms=60_000, alive_ms=60_000)
-    wait_until("w1 is forgotten", lambda: line.run(store.sync, other) and not alive(store, "w1"))
-    assert ask(store, "w2").reclaimed == ()
+    renewed = line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1)
+    line.run(store.sync, renewed)
+    wait_until("w1 is forgotten", lambda: ask(store, "w2") and not alive(store, "w1"))
     assert store.sync.zscore(KEYS.leases, "a") is not None
 
 
 def alive(store: Store, worker: str) -> bool:
     return store.sync.zscore(KEYS.workers, worker) is not None
+
+
+def test_one_asker_is_told_of_a_worker_that_is_gone(store: Store) -> None:
+    line.run(store.sync, line.renew("p", "dead", [], slots=1, lease_ms=1000, alive_ms=1))
+    answer = wait_until("gone", lambda: (g := ask(store, "w1")) and g.gone and g)
+    assert answer.gone == ("dead",)
+    assert ask(store, "w2").gone == ()
 
 
 def test_cancel_takes_a_waiting_job_out_of_the_line(store: Store) -> None:

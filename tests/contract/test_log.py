@@ -26,14 +26,14 @@ BUFFER = 1 << 20
 
 @pytest_asyncio.fixture
 async def commit(store: Store) -> AsyncIterator[GroupCommit]:
-    SUBMIT.call(store.sync, [KEYS.record], ["task", "t", "model", "m", "pool", "p"])
+    SUBMIT.call(store.sync, [KEYS.record], [0, "task", "t", "model", "m", "pool", "p"])
     group = GroupCommit(store.aio())
     yield group
     await group.close()
 
 
 async def claim(commit: GroupCommit, lease: int, worker: str = "w1") -> Writer:
-    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [lease, worker, "k", "run", "", 0])
+    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [lease, worker, "k", "run"])
     assert reply[0] == b"claimed"
     return Writer(commit, KEYS, reply[1], reply[2], buffer_bytes=BUFFER)
 
@@ -123,12 +123,12 @@ async def test_a_deleted_log_is_never_made_anew(store: Store, commit: GroupCommi
 
 async def test_a_claim_under_an_older_lease_is_refused(store: Store, commit: GroupCommit) -> None:
     await claim(commit, 5)
-    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [4, "w", "k", "run", "", 0])
+    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [4, "w", "k", "run"])
     assert reply == [b"stale"]
 
 
 async def test_a_repeated_claim_gets_the_same_attempt(store: Store, commit: GroupCommit) -> None:
-    args = [7, "w1", "k", "run", "", 0]
+    args = [7, "w1", "k", "run"]
     first = await commit.call(CLAIM, [KEYS.log, KEYS.record], args)
     again = await commit.call(CLAIM, [KEYS.log, KEYS.record], args)
     assert first == again
@@ -147,7 +147,7 @@ async def test_a_worker_that_died_is_named_by_the_next_attempt(
 
 async def test_a_sealed_job_can_not_be_claimed(store: Store, commit: GroupCommit) -> None:
     await seal(await claim(commit, 1))
-    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [2, "w", "k", "run", "", 0])
+    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [2, "w", "k", "run"])
     assert reply == [b"ended"]
 
 

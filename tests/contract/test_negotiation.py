@@ -69,6 +69,15 @@ async def test_a_refused_parameter_is_left_out_and_remembered(
     assert "say hello" not in str(logs)
 
 
+async def test_of_two_parameters_named_the_first_is_the_refused_one(client: Client) -> None:
+    says = "'{}' is not supported by this model; set reasoning_effort instead"
+    async with WireServer(Picky("max_reasoning_tokens", says=says, named=False)) as server:
+        await ask(client, server)
+
+        assert len(server.requests) == 2
+        assert "reasoning_effort" in server.requests[1].body
+
+
 async def test_several_refused_parameters_are_left_out_one_by_one(client: Client) -> None:
     picky = Picky("max_reasoning_tokens", "reasoning_chunk_buffer", "reasoning_effort")
     async with WireServer(picky) as server:

@@ -7,11 +7,24 @@ import json
 from collections.abc import AsyncIterator
 
 import pytest
+from pydantic import SecretStr
 
-from tests.harness.asking import SECRET, ask, fail, noted, quick_client, text_of
-from tests.harness.wire import DONE, END, PAUSE, chunk, delta, event, head, plain, stream
+from tests.harness.asking import REQUEST, SECRET, ask, fail, key_for, noted, quick_client, text_of
+from tests.harness.wire import (
+    DONE,
+    END,
+    PAUSE,
+    WireServer,
+    chunk,
+    delta,
+    event,
+    head,
+    plain,
+    stream,
+)
 from worker.outcomes import Outcome
 from worker.upstream.client import Client
+from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished, Thinking, Usage
 
 STOP = delta("stop") + DONE
@@ -256,3 +269,41 @@ async def test_an_error_that_repeats_the_key_does_not_leak_it(client: Client) ->
     failure, _ = await fail(client, [plain("401 Unauthorized", body)])
     assert SECRET not in str(failure)
     assert SECRET.encode() not in failure.sample
+
+
+async def test_an_error_status_with_an_event_as_its_body_is_understood(client: Client) -> None:
+    body = event({"error": {"message": "slow down", "code": "rate_limit_exceeded"}})
+
+    failure, _ = await fail(client, [plain("429 Too Many Requests", body)])
+    assert (failure.kind, failure.code) == ("rate_limited", "rate_limit_exceeded")
+
+
+async def test_a_compressed_error_is_understood(client: Client) -> None:
+    body = gzip.compress(b'{"error":{"message":"no such model","code":"model_not_found"}}')
+
+    failure, _ = await fail(client, [plain("404 Not Found", body, content_encoding="gzip")])
+    assert "no such model" in str(failure)
+
+
+async def test_a_body_of_an_unknown_encoding_is_named(client: Client) -> None:
+    failure, _ = await fail(client, stream(b"xx", content_encoding="br"))
+
+    assert (failure.kind, failure.retryable) == ("encoding", False)
+
+
+async def test_a_finish_reason_beside_an_error_is_no_end(client: Client) -> None:
+    both = event({"choices": [{"delta": {"content": "b"}, "finish_reason": "stop"}],
+                  "error": {"message": "it broke"}})  # fmt: skip
+
+    failure, seen = await fail(client, stream(delta(content="a"), both, DONE))
+    assert (text_of(seen), failure.kind) == ("ab", "provider_error")
+
+
+async def test_a_key_that_cannot_be_sent_is_the_keys_fault_and_not_shown(client: Client) -> None:
+    async with WireServer([plain("200 OK", b"")]) as server:
+        bad = key_for(server).model_copy(update={"secret": SecretStr(f"{SECRET}\n")})
+        with pytest.raises(UpstreamFailure) as caught:
+            await anext(client.stream(REQUEST, bad))
+
+    assert (caught.value.kind, caught.value.fault) == ("bad_url", "key")
+    assert SECRET not in str(caught.value)

@@ -7,8 +7,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.harness.asking import ask, fail, noted, quick_client, text_of
-from tests.harness.wire import DONE, HANG, PAUSE, RESET, USAGE, chunk, delta, event, head, stream
+from tests.harness.asking import REQUEST, ask, fail, key_for, noted, quick_client, text_of
+from tests.harness.wire import (
+    DONE,
+    END,
+    HANG,
+    PAUSE,
+    RESET,
+    USAGE,
+    WireServer,
+    chunk,
+    delta,
+    event,
+    head,
+    stream,
+)
 from worker.outcomes import Outcome
 from worker.upstream.client import Client
 from worker.upstream.happenings import Finished, Usage
@@ -77,6 +90,27 @@ async def test_q49_a_broken_connection_after_the_end_is_not_retried(
     assert notes["dirty_close"] == 1
 
 
+async def test_q47_a_body_that_only_the_close_delimits_may_be_whole(client: Client) -> None:
+    old = head(transfer_encoding="").replace(b"HTTP/1.1", b"HTTP/1.0")
+
+    happenings = await ask(client, [old, delta("stop", content="a") + DONE])
+    assert happenings[-1] == Finished(Outcome.COMPLETED, "stop")
+
+
+async def test_q47_a_body_that_only_the_close_delimits_may_be_cut(client: Client) -> None:
+    old = head(transfer_encoding="").replace(b"HTTP/1.1", b"HTTP/1.0")
+
+    failure, seen = await fail(client, [old, delta(content="a")])
+    assert (text_of(seen), failure.kind) == ("a", "truncated")
+
+
+async def test_q47_a_body_shorter_than_its_length_is_cut(client: Client) -> None:
+    short = head(transfer_encoding="", content_length="5000") + delta(content="a")
+
+    failure, seen = await fail(client, [short])
+    assert (text_of(seen), failure.kind) == ("a", "truncated")
+
+
 @pytest.mark.parametrize("length", ["ffff", "2"])
 async def test_q50_a_chunk_cut_in_mid_stream_keeps_what_was_framed(
     client: Client, length: str
@@ -127,3 +161,30 @@ async def test_q53_a_snapshot_adds_only_what_the_deltas_did_not_say(client: Clie
     happenings = await ask(client, stream(said("a"), completed("ab", "c")), "responses")
 
     assert text_of(happenings) == "abc"
+
+
+async def test_text_that_comes_long_after_a_finish_reason_is_not_cut_off(client: Client) -> None:
+    gap = [PAUSE] * 30
+    script = [head(), chunk(delta("stop", content="a")), *gap, chunk(delta(content="b")), *gap,
+              chunk(delta(content="c")), *gap, chunk(DONE), END]  # fmt: skip
+
+    assert text_of(await ask(client, script)) == "abc"
+
+
+async def test_a_sentinel_after_nothing_is_not_an_answer(client: Client) -> None:
+    failure, _ = await fail(client, stream(delta(reasoning="hm"), DONE))
+
+    assert (failure.kind, failure.retryable) == ("empty", True)
+
+
+async def test_a_reader_that_stops_at_the_end_leaves_the_connection_usable(client: Client) -> None:
+    async with WireServer(stream(delta("stop", content="a") + USAGE + DONE)) as server:
+        for _ in range(3):
+            lists = client.stream(REQUEST, key_for(server))
+            while not isinstance((await anext(lists))[-1], Finished):
+                pass
+            await lists.aclose()
+            while client.open_streams:
+                await asyncio.sleep(0.005)
+
+        assert server.connections == 1

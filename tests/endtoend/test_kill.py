@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.cluster import Cluster, read
+from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.waiting import wait_until
 from worker.keys import job_keys, pool_keys
 from worker.log import entries
@@ -35,10 +35,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def entries_of(cluster: Cluster, job_id: str) -> list[tuple[Cursor, entries.Entry]]:
     stored: Any = cluster.client.xrange(job_keys(job_id).log)
     return [(Cursor.parse(at), entries.decode(entries.fields_of(raw))) for at, raw in stored]
-
-
-def streaming(cluster: Cluster, job_id: str) -> bool:
-    return cluster.client.xlen(job_keys(job_id).log) > 20
 
 
 def intended(cluster: Cluster) -> str:
@@ -67,20 +63,6 @@ def test_kill_9_in_mid_stream_loses_and_repeats_nothing(cluster: Cluster) -> Non
         had = _clean_text_at(cluster, cursor)
         assert read(cluster.client, "kill9", cursor, had)[0] == text
     assert read(cluster.client, "kill9", START)[0] == text
-
-
-def running_on(
-    cluster: Cluster, job_id: str, workers: list[subprocess.Popen[bytes]]
-) -> subprocess.Popen[bytes]:
-    """The worker that streams the job, once text flows."""
-    wait_until("text flows", lambda: streaming(cluster, job_id))
-    name: Any = cluster.client.hget(job_keys(job_id).record, "worker")
-    return next(w for w in workers if name.startswith(f"longstream-{w.pid}@".encode()))
-
-
-def attempts(cluster: Cluster, job_id: str) -> bytes | None:
-    found: Any = cluster.client.hget(job_keys(job_id).record, "attempt")
-    return found
 
 
 @pytest.mark.timeout(120)
@@ -123,12 +105,28 @@ def test_sigterm_hands_the_job_over_at_no_cost(cluster: Cluster) -> None:
     assert b"crashes" not in cluster.client.hgetall(job_keys("drain").record)
 
 
+@pytest.mark.timeout(120)
+def test_a_second_sigterm_is_quicker_and_not_lossy(cluster: Cluster) -> None:
+    patient = {"LONGSTREAM_WORKER__DRAIN_S": "600"}
+    workers = [cluster.worker(**patient), cluster.worker(**patient)]
+    cluster.submit("Explain the dew.", "twice", MODEL)
+    leaving = running_on(cluster, "twice", workers)
+    leaving.terminate()
+    wait_until("it has heard", lambda: "shutdown" in cluster.log())
+    leaving.terminate()
+    assert leaving.wait(20) == 0
+    text, end = read(cluster.client, "twice")
+    assert (text, end.attempts) == (intended(cluster), 2)
+
+
 @pytest.mark.timeout(180)
 def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) -> None:
     doomed: subprocess.Popen[bytes]
     cluster.submit("Explain the end.", "poison", MODEL)
+    died = []
     for attempt in (1, 2, 3):
         doomed = cluster.worker()
+        died.append(doomed.pid)
         wait_until(
             "the attempt runs",
             lambda a=attempt: (
@@ -139,7 +137,9 @@ def test_a_job_that_kills_its_workers_three_times_is_poison(cluster: Cluster) ->
         cluster.kill(doomed)
     cluster.worker()
     _, end = read(cluster.client, "poison")
-    assert (end.outcome, end.reason) == ("failed", "poison: its workers died 3 times")
+    assert end.outcome == "failed"
+    assert end.reason.startswith("poison: its workers died 3 times (")
+    assert all(f"longstream-{pid}@" in end.reason for pid in died)
 
 
 def _over(entry: dict[str, Any]) -> bool:

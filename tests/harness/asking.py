@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from unittest import mock
 
 import pytest
-from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from settings.model import Clocks, Key
 from settings.profiles import PROFILES, Profile
+from settings.secret import Secret
 from tests.harness.wire import Received, Script, WireServer
 from worker.upstream import transport
 from worker.upstream.client import Client
@@ -37,7 +37,7 @@ def key_for(server: WireServer, provider: str = "simulator") -> Key:
         alias="k1",
         provider=provider,
         base_url=server.base_url,
-        secret=SecretStr(SECRET),
+        secret=Secret(SECRET),
         account="a",
     )
 

@@ -16,7 +16,7 @@ import redis
 from settings import Settings, load
 from tests.harness.valkey import Valkey
 from tests.harness.waiting import wait_until
-from worker.keys import pool_keys
+from worker.keys import job_keys, pool_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Cut, End, Text
@@ -26,10 +26,22 @@ from worker.submission import Submission, plain_message, submit
 ROOT = Path(__file__).parents[2]
 
 
+_CONFIG = """
+[[pools.simulator.keys]]
+alias = "simulator"
+provider = "simulator"
+base_url = "{base}"
+secret = "simulated"
+api = "{api}"
+"""
+
+
 class Cluster:
     """`close` ends every process it started, and only those."""
 
-    def __init__(self, state: Path, *, speed: str = "max", **variables: str) -> None:
+    def __init__(
+        self, state: Path, *, speed: str = "max", api: str = "chat", **variables: str
+    ) -> None:
         self.state = state
         self._processes: list[subprocess.Popen[bytes]] = []
         self.valkey = Valkey(state)
@@ -46,6 +58,8 @@ class Cluster:
             "LONGSTREAM_SIMULATOR_URL": self.base,
             **variables,
         }
+        if api != "chat":
+            (state / "longstream.toml").write_text(_CONFIG.format(base=self.base, api=api))
         self.settings: Settings = load(self.environ, state)
         self.client: redis.Redis = connect(self.valkey.url)
 
@@ -55,6 +69,10 @@ class Cluster:
         name = f"longstream-{process.pid}@"
         wait_until("the worker is ready", lambda: any(w.startswith(name) for w in self.alive()), 60)
         return process
+
+    def celery(self, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
+        """A worker started with Celery's own command; not ready yet."""
+        return self._run("celery", "celery", "-A", "worker", "worker", *arguments, env=variables)
 
     def alive(self) -> list[str]:
         found: Any = self.client.zrange(pool_keys("simulator").workers, 0, -1)
@@ -90,8 +108,8 @@ class Cluster:
             process.wait()
         self.valkey.stop()
 
-    def log(self) -> str:
-        return (self.state / "worker.log").read_text()
+    def log(self, name: str = "worker") -> str:
+        return (self.state / f"{name}.log").read_text()
 
     def _run(
         self, name: str, module: str, *arguments: object, env: dict[str, str] | None = None
@@ -121,3 +139,21 @@ def read(client: redis.Redis, job_id: str, start: Cursor = START, had: str = "")
         elif isinstance(item, End):
             return had, item
     raise AssertionError("the reader stopped before the end")
+
+
+def streaming(cluster: Cluster, job_id: str) -> bool:
+    return cluster.client.xlen(job_keys(job_id).log) > 20
+
+
+def running_on(
+    cluster: Cluster, job_id: str, workers: list[subprocess.Popen[bytes]]
+) -> subprocess.Popen[bytes]:
+    """The worker that streams the job, once text flows."""
+    wait_until("text flows", lambda: streaming(cluster, job_id))
+    name: Any = cluster.client.hget(job_keys(job_id).record, "worker")
+    return next(w for w in workers if name.startswith(f"longstream-{w.pid}@".encode()))
+
+
+def attempts(cluster: Cluster, job_id: str) -> bytes | None:
+    found: Any = cluster.client.hget(job_keys(job_id).record, "attempt")
+    return found

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import redis
-from pydantic import SecretStr
 
 from settings.model import Account, Key, Pool, Settings
+from settings.secret import Secret
 from worker.admission import answers, line
-from worker.admission.line import Ending, Granted, Lease, Ticket
+from worker.admission.line import Ending, Granted, Lease, Spent, Ticket
 from worker.keys import PoolKeys, pool_keys
 from worker.log.entries import Tokens
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
@@ -20,7 +20,7 @@ from worker.upstream.failures import UpstreamFailure, failure_of_answer
 POOL = "p"
 KEYS: PoolKeys = pool_keys(POOL)
 #: The numbers of an account's state, as states.lua has them.
-STATE = ["rt", "rw", "ru", "tt", "tw", "tu", "day", "day_used", "credit", "credit_at", "heard"]
+STATE = tuple("rt rw ru rn tt tw tu tn day day_used credit credit_at heard".split())  # noqa: SIM905
 
 
 def key(alias: str, account: str | None = None, secret: str = "s") -> Key:
@@ -28,7 +28,7 @@ def key(alias: str, account: str | None = None, secret: str = "s") -> Key:
         alias=alias,
         provider="generic",
         base_url="http://127.0.0.1:1/v1",
-        secret=SecretStr(secret),
+        secret=Secret(secret),
         account=account or alias,
     )
 
@@ -84,10 +84,10 @@ class Line:
         *,
         back: bool = False,
         ending: Ending = "",
-        sticky: str = "",
+        sticky: str | None = None,
     ) -> bool:
         tokens = None if used is None else Tokens(input=0, output=used)
-        call = line.settle(lease, back=back, used=tokens, ending=ending, sticky=sticky)
+        call = line.settle(lease, back=back, spent=Spent(tokens, ending), sticky=sticky)
         return bool(line.run(self.client, call))
 
     def refuse(

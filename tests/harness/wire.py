@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from enum import Enum
@@ -34,7 +35,7 @@ class Received:
 
     def __init__(self, head: bytes) -> None:
         first, *lines = head.decode().split("\r\n")
-        self.method, self.path, _ = first.split(" ")
+        self.method, self.path, self.version = first.split(" ")
         pairs = (line.partition(":") for line in lines if line)
         self.headers = {name.lower(): value.strip() for name, _, value in pairs}
         self.raw_body = b""
@@ -85,7 +86,7 @@ class WireServer:
         try:
             while await self._answer(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, ssl.SSLError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             self.tasks.discard(task)

@@ -41,7 +41,7 @@ def worst_window(jobs: list[tuple[float, float]]) -> float:
     return max(sum(c for at, c in jobs if first <= at < first + PERIOD - 1e-3) for first, _ in jobs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(limits, bursts, st.lists(st.tuples(pauses, shares), min_size=1, max_size=60))
 def test_no_window_ever_exceeds_the_limit(
     limit: float, burst: float, asked: list[tuple[float, float]]
@@ -88,7 +88,7 @@ def test_tightening_never_loosens() -> None:
     assert bucket.tighten(500, 1000.0) == bucket
 
 
-FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until")
+FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until", "wide_next")
 
 
 class InLua:
@@ -125,10 +125,11 @@ states = st.builds(
     st.floats(0, 3 * PERIOD),
     st.floats(0, 1e6),
     st.floats(0, 3 * PERIOD),
+    st.floats(0, 1e6),
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(states, st.floats(0, 2e6), st.floats(0, 3 * PERIOD))
 def test_the_store_computes_what_the_oracle_does(bucket: Bucket, cost: float, now: float) -> None:
     left, _, share = IN_LUA.view(bucket, now)

@@ -172,3 +172,37 @@ def test_tool_call_fragments_stay_with_their_call() -> None:
         ToolCall(1, "b", "g", "["),
         ToolCall(0, None, None, "}"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [("abc", "abc"), ("ab", "ab"), ("", "ab"), ("xyz", "ab")],
+)
+def test_a_final_message_adds_only_what_the_deltas_did_not_say(message: str, text: str) -> None:
+    last = event({"choices": [{"message": {"content": message}, "finish_reason": "stop"}]})
+
+    assert "".join(texts(run(delta(content="a"), delta(content="b"), last, DONE))) == text
+
+
+def test_an_error_after_the_finish_reason_does_not_undo_the_answer() -> None:
+    happenings = run(delta("stop", content="a"), event({"error": {"message": "late"}}), DONE)
+
+    assert happenings == [Text("a"), Finished(Outcome.COMPLETED, "stop")]
+
+
+@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])
+def test_a_finish_reason_that_means_failure_is_one(reason: str) -> None:
+    chat = Chat()
+    chat.feed([delta(content="a"), delta(reason)])
+
+    assert chat.failed is not None
+    assert (chat.failed.fault, chat.failed.retryable) == ("provider", True)
+
+
+def test_a_legacy_function_call_is_a_tool_call() -> None:
+    assert run(
+        delta(function_call={"name": "f", "arguments": "{"}),
+        delta(function_call={"arguments": "}"}),
+        delta("function_call"),
+        DONE,
+    )[:2] == [ToolCall(0, None, "f", "{"), ToolCall(0, None, None, "}")]

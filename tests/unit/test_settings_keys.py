@@ -26,6 +26,7 @@ def key(**fields: str | int | None) -> str:
         (key(account="a b"), "key 'main': account: expected a name of letters"),
         (key(account=1), "key 'main': account: expected a name of letters"),
         (key(base_url=1), "key 'main': base_url: expected a text that is not empty"),
+        (key(api="grpc"), "key 'main': api: expected one of chat, responses, background"),
         (key(sercet="x"), "key 'main'.sercet: unknown setting, did you mean 'secret'?"),
     ],
 )
@@ -34,6 +35,17 @@ def test_a_faulty_key_is_reported_by_its_alias(toml: str, problem: str) -> None:
 
     assert found.startswith(problem)
     assert found.endswith("(longstream.toml)")
+
+
+@pytest.mark.parametrize(
+    ("api", "dialect", "background"),
+    [(None, "chat", False), ("responses", "responses", False), ("background", "responses", True)],
+)
+def test_a_key_speaks_the_api_it_is_given(api: str | None, dialect: str, background: bool) -> None:
+    found = given(key(api=api)).key("main")
+
+    assert found is not None
+    assert (found.profile.dialect, found.profile.background) == (dialect, background)
 
 
 def test_an_unknown_provider_is_reported_with_all_profiles() -> None:

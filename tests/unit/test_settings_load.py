@@ -46,6 +46,10 @@ def test_an_empty_variable_counts_as_unset(blank: str) -> None:
     assert given(environ=dict.fromkeys((*names, *pairs), blank)) == Settings()
 
 
+def test_white_space_around_a_number_in_a_variable_does_not_matter() -> None:
+    assert given(environ={"LONGSTREAM_WORKER__CONCURRENCY": " 8\n"}).worker.concurrency == 8
+
+
 def test_the_named_file_is_read_instead_of_the_default_one(tmp_path: Path) -> None:
     (tmp_path / "longstream.toml").write_text('model = "default"')
     (tmp_path / "other.toml").write_text('model = "other"')

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import tomllib
 import traceback
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from configuration import given as loaded
 from hypothesis import given, strategies as st
-from pydantic import ValidationError
+from rich.console import Console
+from rich.pretty import Pretty
 
-from settings import Account, Key, Pool, Settings, SettingsError, load
+from settings import Secret, Settings, SettingsError, load
 from settings.problems import Problems
 
 SECRET = "sk-live-0123456789abcdef"
@@ -45,33 +49,35 @@ def text_of(error: BaseException) -> str:
 def test_no_way_of_printing_settings_shows_a_secret() -> None:
     settings = sound()
     pool = settings.pools["default"]
+    secret = pool.keys[0].secret
 
-    for part in (settings, pool, pool.keys[0], pool.keys):
-        for text in (repr(part), str(part), f"{part}", f"{part!r:}", f"{part}"):
+    for part in (settings, pool, pool.keys[0], pool.keys, secret, [secret], settings.pools):
+        for text in (repr(part), str(part), f"{part}", rich_text(part)):
             assert SECRET not in text
             assert PASSWORD not in text
-    for text in (
-        settings.describe(),
-        settings.model_dump_json(),
-        repr(settings.model_dump()),
-        json.dumps(settings.model_dump(mode="json")),
-        repr(dict(settings.pools)),
-    ):
-        assert SECRET not in text
-        assert PASSWORD not in text
+    assert SECRET not in repr(asdict(settings))
+    assert SECRET not in settings.describe()
+    assert PASSWORD not in settings.describe()
+    with pytest.raises(TypeError):
+        json.dumps(asdict(settings))
+    with pytest.raises(TypeError):
+        msgspec.json.encode(settings)
+
+
+def rich_text(value: object) -> str:
+    """`value` as a rich console prints it, in a traceback with local variables for example."""
+    console = Console(file=io.StringIO(), width=500)
+    console.print(value)
+    with console.capture() as capture:
+        console.print(Pretty(value))
+    return capture.get()
 
 
 def test_a_changed_copy_hides_its_password_as_well() -> None:
-    copy = Settings().model_copy(update={"redis_url": f"redis://:{PASSWORD}@h"})
+    copy = replace(Settings(), redis_url=f"redis://:{PASSWORD}@h")
 
     assert copy.redis_url == f"redis://:{PASSWORD}@h"
-    for text in (
-        repr(copy),
-        str(copy),
-        copy.describe(),
-        repr(copy.model_dump()),
-        copy.model_dump_json(),
-    ):
+    for text in (repr(copy), str(copy), copy.describe(), rich_text(copy)):
         assert PASSWORD not in text
 
 
@@ -88,19 +94,14 @@ def test_the_description_is_toml_and_complete_but_for_secrets() -> None:
     values = tomllib.loads(settings.describe())
 
     assert values["redis_url"] == "redis://***@h/0"
-    assert values["worker"] == settings.worker.model_dump()
-    assert values["pools"]["default"]["keys"][0]["secret"] == "**********"
+    assert values["worker"] == asdict(settings.worker)
+    assert values["pools"]["default"]["keys"][0]["secret"] == "***"
 
 
-def test_a_model_built_by_hand_refuses_without_showing_what_it_was_given() -> None:
-    for build in (
-        lambda: Key.model_validate({"alias": 1, "secret": SECRET, SECRET: SECRET}),
-        lambda: Settings.model_validate({"redis_url": [SECRET]}),
-        lambda: Pool.model_validate({"keys": SECRET}),
-    ):
-        with pytest.raises(ValidationError) as caught:
-            build()
-        assert "input_value" not in str(caught.value)
+def test_secrets_are_compared_by_what_they_hold() -> None:
+    assert Secret(SECRET) == Secret(SECRET) != Secret("other")
+    assert Secret(SECRET) != SECRET
+    assert len({Secret(SECRET), Secret(SECRET)}) == 1
 
 
 #: Where a secret has no business, and gets pasted anyway.
@@ -197,7 +198,3 @@ def test_collected_problems_do_not_show_what_they_hide() -> None:
     assert SECRET not in repr(problems)
     with pytest.raises(SettingsError, match=r"^key '\*\*\*': wrong$"):
         problems.raise_any()
-
-
-def test_an_account_holds_nothing_to_hide() -> None:
-    assert "secret" not in Account.model_fields

@@ -7,6 +7,10 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
+from tasks.edits.answer import parse_answer
+from tasks.edits.blocks import boundary_for
+from tasks.edits.prompt import messages_for
+from tasks.edits.source import source_file
 from tasks.local.simulator.refactor import blocks, changed, one_line, refactored
 
 BOUNDARY = "0a1b2c3d"
@@ -105,3 +109,20 @@ def test_a_file_loses_nothing(lines: list[str]) -> None:
     kept = blocks(answer)[0].content.split("\n")
     kept.remove("# Simulated refactor: use asyncio" + "\r" * content.split("\n")[0].endswith("\r"))
     assert "\n".join(kept) == content
+
+
+def test_the_products_own_parser_reads_the_answer_to_its_own_prompt() -> None:
+    files = [
+        source_file("a.py", b"#!/usr/bin/env python\nprint('\xc3\xa9')"),
+        source_file("empty.py", b""),
+        source_file("sp ace.js", b"let a = 1;\r\n\r\n"),
+    ]
+    message = messages_for(files, "use asyncio")[-1].content
+
+    answer = parse_answer(refactored(message) or "", files, boundary_for(files, "use asyncio"))
+
+    assert answer.files == {
+        "a.py": "#!/usr/bin/env python\n# Simulated refactor: use asyncio\nprint('\u00e9')",
+        "empty.py": "# Simulated refactor: use asyncio",
+        "sp ace.js": "// Simulated refactor: use asyncio\nlet a = 1;\n\n",
+    }

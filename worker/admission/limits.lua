@@ -16,9 +16,9 @@ local function lower_of(configured, learned)
   return math.max(1, grown)
 end
 
-local function bucket(limit, burst, period, tat, widest, wide_until)
+local function bucket(limit, burst, period, tat, widest, wide_until, wide_next)
   return limit > 0 and { limit = limit, burst = burst, period = period,
-    tat = tat, widest = widest, wide_until = wide_until }
+    tat = tat, widest = widest, wide_until = wide_until, wide_next = wide_next }
 end
 
 -- With every field it will ever have: a table that grows is a slow one.
@@ -31,8 +31,8 @@ local function scope_of(spec, day_ms, text, used, learned)
     tokens = lower_of(tokens, learned.tokens)
   end
   local scope = { name = name, models = models, state = state, used = used, streams = most,
-    requests = bucket(requests, burst, period, state[RT], state[RW], state[RU]),
-    tokens = bucket(tokens, burst, period, state[TT], state[TW], state[TU]),
+    requests = bucket(requests, burst, period, state[RT], state[RW], state[RU], state[RN]),
+    tokens = bucket(tokens, burst, period, state[TT], state[TW], state[TU], state[TN]),
     day_limit = day_limit, day_ends = 0, share = 0, free_requests = 0, free_tokens = 0,
     stale = true, dirty = false, more = 0 }
   if day_limit > 0 then
@@ -128,7 +128,11 @@ end
 
 local function save(scope)
   local state, r, t = scope.state, scope.requests, scope.tokens
-  if r then state[RT], state[RW], state[RU] = r.tat, r.widest, r.wide_until end
-  if t then state[TT], state[TW], state[TU] = t.tat, t.widest, t.wide_until end
+  if r then
+    state[RT], state[RW], state[RU], state[RN] = r.tat, r.widest, r.wide_until, r.wide_next
+  end
+  if t then
+    state[TT], state[TW], state[TU], state[TN] = t.tat, t.widest, t.wide_until, t.wide_next
+  end
   write_state(scope.name, state)
 end

@@ -9,7 +9,7 @@
 -- ARGV[5]  tokens the prompt took, -1 when not known
 -- ARGV[6]  tokens the answer took, -1 when not known
 -- ARGV[7]  'refused' when the provider sent the job away, 'answered' when it gave the whole answer
--- ARGV[8]  the only key the job may run on from now, '' for any
+-- ARGV[8]  the only key the job may run on from now, '' for any, '-' for what held before
 -- Returns  1 when settled, 0 when the lease was settled or lost before
 -- include pool
 -- include tickets
@@ -55,7 +55,7 @@ if ARGV[3] == 'done' then
 else
   if ticket then
     if how == 'refused' then ticket.tries = ticket.tries + 1 end
-    if ARGV[8] ~= '' then ticket.sticky = ARGV[8] end
+    if ARGV[8] ~= '-' then ticket.sticky = ARGV[8] ~= '' and ARGV[8] or nil end
     redis.call('HSET', tickets, job, cjson.encode(ticket))
   end
   return_to_line(job, lease, wait_ms)

@@ -4,10 +4,12 @@
 -- and a skipped id is a lost delta. So the predecessor is checked here, in the same step.
 --
 -- KEYS[1]  log, a stream
+-- KEYS[2]  record, a hash
 -- ARGV[1]  id of the entry that must be the last one now
 -- ARGV[2]  attempt
 -- ARGV[3]  seq of the first payload
--- ARGV[4+] payloads
+-- ARGV[4]  where the provider's response can be taken up behind these entries, '' for nowhere
+-- ARGV[5+] payloads
 -- Returns  1 when appended; else the id the log ends with, '' when there is no log
 local log, predecessor, attempt, seq = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 
@@ -15,7 +17,8 @@ local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
 if not last then return '' end
 if last[1] ~= predecessor then return last[1] end
 
-for i = 4, #ARGV do
-  redis.call('XADD', log, 'NOMKSTREAM', string.format('%s-%d', attempt, seq + i - 4), 'e', ARGV[i])
+for i = 5, #ARGV do
+  redis.call('XADD', log, 'NOMKSTREAM', string.format('%s-%d', attempt, seq + i - 5), 'e', ARGV[i])
 end
+if ARGV[4] ~= '' then redis.call('HSET', KEYS[2], 'resume', ARGV[4]) end
 return 1

@@ -1,4 +1,9 @@
--- Begin an attempt: raise the fence, say in the log why it exists, and who died before it.
+-- Begin an attempt: raise the fence, decide what becomes of the text so far, and say in the log
+-- why the attempt exists and who died before it.
+--
+-- The ladder: a response that goes on at the provider is taken up again; a job that asked for it is
+-- continued behind its text; else the answer is restarted. Before the first visible delta there is
+-- nothing to decide. A job that asked to fail is only closed.
 --
 -- KEYS[1]  log, a stream; created here and nowhere else
 -- KEYS[2]  record, a hash
@@ -7,16 +12,27 @@
 -- ARGV[2]  worker
 -- ARGV[3]  key alias
 -- ARGV[4]  'run', or 'close' to only seal a job that nobody runs
--- ARGV[5]  base and
--- ARGV[6]  offset to keep when closing
 -- Returns  {'unknown'}, {'ended'}, {'stale'}, {'running'} (when closing), or
---          {'claimed', attempt, payload of N-0, crashes, cancel_ms, failures}
+--          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
+--          failures, resume, ms left until the deadline or ''}
 local log, record = KEYS[1], KEYS[2]
 local lease, worker, key, purpose = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
-local state, held, model, crashes, cancelled, why, failures = unpack(redis.call('HMGET', record,
-  'state', 'lease', 'model', 'crashes', 'cancel_ms', 'why', 'failures'))
-crashes, cancelled, failures = tonumber(crashes or 0), tonumber(cancelled or 0), tonumber(failures or 0)
+local state, held, model, crashes, cancelled, why, failures, resume, policy, deadline = unpack(
+  redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes', 'cancel_ms', 'why', 'failures',
+    'resume', 'on_interrupt', 'deadline_ms'))
+crashes, failures = tonumber(crashes or 0), tonumber(failures or 0)
+cancelled, resume, policy = tonumber(cancelled or 0), resume or '', policy or 'auto'
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function claimed(attempt, payload)
+  local lost = {}
+  for i = 1, crashes do lost[i] = redis.call('HGET', record, 'crash:' .. i) end
+  return { 'claimed', attempt, payload, lost, cancelled, failures, resume,
+    deadline and tonumber(deadline) - now or '' }
+end
 
 if not state then return { 'unknown' } end
 if state == 'ended' then return { 'ended' } end
@@ -25,7 +41,7 @@ if purpose == 'run' and held and lease < tonumber(held) then return { 'stale' } 
 if purpose == 'run' and held and lease == tonumber(held) and state == 'running' then
   local current = tonumber(redis.call('HGET', record, 'attempt'))
   local first = redis.call('XRANGE', log, current .. '-0', current .. '-0')[1]
-  return { 'claimed', current, first[2][2], crashes, cancelled, failures }
+  return claimed(current, first[2][2])
 end
 
 local reason = why or ''
@@ -36,20 +52,38 @@ if state == 'running' then
   redis.call('HSET', record, 'crashes', crashes, 'crash:' .. crashes, before)
 end
 
-local attempt = redis.call('HINCRBY', record, 'attempt', 1)
-local entry = { type = 'attempt', mode = attempt == 1 and 'start' or 'restart', base = '0-0',
-  offset = 0, worker = worker, key = key, model = model or '', reason = reason }
-if purpose == 'close' then
-  entry.mode, entry.base, entry.offset = 'close', ARGV[5], tonumber(ARGV[6])
-else
-  redis.call('HSET', record, 'lease', lease)
+-- Where the text so far ends, in characters: bytes that do not continue a UTF-8 sequence.
+local base, length = '0-0', 0
+local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
+if last then
+  local entry = cjson.decode(last[2][2])
+  base, length = last[1], entry.offset
+  if entry.type == 'text' then
+    local _, characters = string.gsub(entry.text, '[^\128-\191]', '')
+    length = length + characters
+  end
 end
-local payload = cjson.encode(entry)
+
+local attempt = redis.call('HINCRBY', record, 'attempt', 1)
+local mode = attempt == 1 and 'start' or 'restart'
+if purpose == 'close' or (policy == 'fail' and length > 0) then
+  mode = 'close'
+elseif resume ~= '' and policy == 'auto' then
+  mode = 'reattach'
+elseif policy == 'continue' and length > 0 then
+  mode = 'continue'
+end
+if mode == 'start' or mode == 'restart' then
+  base, length, resume = '0-0', 0, ''
+  redis.call('HDEL', record, 'resume')
+end
+
+local payload = cjson.encode({ type = 'attempt', mode = mode, base = base, offset = length,
+  worker = worker, key = key, model = model or '', reason = reason })
 redis.call('XADD', log, attempt .. '-0', 'e', payload)
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if purpose == 'run' then redis.call('HSET', record, 'lease', lease) end
 redis.call('HSETNX', record, 'started_ms', now)
 redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now)
 redis.call('HDEL', record, 'why')
-return { 'claimed', attempt, payload, crashes, cancelled, failures }
+return claimed(attempt, payload)

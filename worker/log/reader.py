@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from typing import Any
 
 import redis
@@ -23,7 +23,7 @@ from worker.keys import job_keys
 from worker.log import entries
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.status import status_steps
-from worker.log.view import CleanView, Followed, Status, item_of, spans_of
+from worker.log.view import CleanView, Followed, Status, Text, item_of, spans_of
 
 #: Entries of one read: enough to drain a burst in one round trip, small enough to stay prompt.
 _PAGE = 500
@@ -182,6 +182,26 @@ async def atail(
                 await asyncio.sleep(next(pauses))
         else:
             yield step
+
+
+def text_of(client: redis.Redis, job_id: str) -> str:
+    """The clean text that is stored now."""
+    items = tail(client, job_id, wait=False)
+    return "".join(item.text for item in items if isinstance(item, Text))
+
+
+async def atext_of(execute: Callable[..., Awaitable[Any]], job_id: str) -> str:
+    """As `text_of`, over anything that runs one command and reconnects by itself."""
+    steps, reply = follow(job_id, wait=False), None
+    parts: list[str] = []
+    while True:
+        try:
+            step = steps.send(reply)
+        except StopIteration:
+            return "".join(parts)
+        reply = await execute(*step) if isinstance(step, tuple) else None
+        if isinstance(step, Text):
+            parts.append(step.text)
 
 
 def _unreachable(error: Exception) -> Status:

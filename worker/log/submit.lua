@@ -1,10 +1,12 @@
 -- Write a job's record, once. The same id again changes nothing.
 --
 -- KEYS[1]  record, a hash
--- ARGV     fields and values
+-- ARGV[1]  ms from now until the job's deadline, 0 for none
+-- ARGV[2+] fields and values
 -- Returns  1 when written, 0 when there was a record
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 local time = redis.call('TIME')
-redis.call('HSET', KEYS[1], 'state', 'waiting', 'created_ms',
-  time[1] * 1000 + math.floor(time[2] / 1000), unpack(ARGV))
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HSET', KEYS[1], 'state', 'waiting', 'created_ms', now, unpack(ARGV, 2))
+if ARGV[1] ~= '0' then redis.call('HSET', KEYS[1], 'deadline_ms', now + ARGV[1]) end
 return 1

@@ -30,9 +30,17 @@ class Writer:
     """Use from one event loop. `text` and `thinking` never wait; `room` is the backpressure."""
 
     def __init__(
-        self, commit: GroupCommit, keys: JobKeys, attempt: int, first: bytes, *, buffer_bytes: int
+        self,
+        commit: GroupCommit,
+        keys: JobKeys,
+        attempt: int,
+        first: bytes,
+        *,
+        buffer_bytes: int,
+        said: str = "",
     ) -> None:
-        """`first` is the payload of `<attempt>-0`, which the claim has already written."""
+        """`first` is the payload of `<attempt>-0`, which the claim has already written; `said` the
+        text of earlier attempts that this one goes on from."""
         self._commit = commit
         self._keys = keys
         self._attempt = attempt
@@ -42,14 +50,15 @@ class Writer:
         self._buffer_bytes = buffer_bytes
         self._tokens = 0
         self._tokens_shown = 0
-        self._digest = hashlib.sha256()
+        self._digest = hashlib.sha256(said.encode())
+        self._resume = b""
         self._pump: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self._failed: Exception | None = None
         #: What the log must end with before `<attempt>-0`, should the store have lost that too.
         self._before = ""
-        #: Characters of text handed to the writer.
-        self.length = 0
+        #: Characters of text, those of `said` included.
+        self.length = len(said)
 
     def text(self, delta: str) -> None:
         """Append visible text. Unpaired surrogates, which no store can hold, become U+FFFD."""
@@ -66,6 +75,12 @@ class Writer:
     def thinking(self, tokens: int) -> None:
         """Tell readers how many reasoning tokens this attempt has brought so far."""
         self._tokens = tokens
+        self._wake()
+
+    def resumable(self, point: bytes) -> None:
+        """Where the provider's response can be taken up behind all text so far. It is stored in
+        the same step as that text, so it never points before or behind what the log has."""
+        self._resume = point
         self._wake()
 
     async def room(self) -> None:
@@ -104,11 +119,14 @@ class Writer:
             fields += [name, value]
         await self._last(_SEAL, end, [keep_log_s, keep_record_s, *fields])
 
-    async def hand_back(self, what: str, reason: str, *, failure: bool) -> None:
-        """Flush, then end the attempt: the job waits again. Raises Fenced or LogGone."""
+    async def hand_back(
+        self, what: str, reason: str, *, failure: bool, forget: bool = False
+    ) -> None:
+        """Flush, then end the attempt: the job waits again. `forget`: the provider's response can
+        not be taken up. Raises Fenced or LogGone."""
         await self.flush()
         note = entries.Note(offset=self.length, what=what, reason=reason)
-        await self._last(_HAND_BACK, note, [reason, int(failure)])
+        await self._last(_HAND_BACK, note, [reason, int(failure), int(forget)])
 
     async def _last(self, closing: Script, entry: entries.Entry, args: list[Any]) -> None:
         """Put the attempt's last entry behind everything else, with what its script changes."""
@@ -129,7 +147,7 @@ class Writer:
             self._pump = asyncio.create_task(self._drain())
 
     def _pending(self) -> bool:
-        return bool(self._text) or self._tokens != self._tokens_shown
+        return bool(self._text or self._resume) or self._tokens != self._tokens_shown
 
     async def _progress(self) -> None:
         if self._failed is not None:
@@ -142,7 +160,8 @@ class Writer:
             while self._pending():
                 first = len(self._sent)
                 taken = self._take()
-                await self._append(first)
+                point, self._resume = self._resume, b""
+                await self._append(first, point)
                 self._text_bytes -= taken
                 self._moved.set()
         except Exception as error:
@@ -164,17 +183,19 @@ class Writer:
             self._sent.append(entries.encode(entries.Text(offset=offset, text=text)))
         return taken
 
-    async def _append(self, first: int) -> None:
+    async def _append(self, first: int, point: bytes = b"") -> None:
         """Append the entries from seq `first` on, and whatever the log turns out to lack."""
-        while first < len(self._sent):
+        while first < len(self._sent) or point:
             upto = len(self._sent)
             predecessor = f"{self._attempt}-{first - 1}" if first else self._before
             reply = await self._commit.call(
                 _APPEND,
-                [self._keys.log],
-                [predecessor, self._attempt, first, *self._sent[first:upto]],
+                [self._keys.log, self._keys.record],
+                [predecessor, self._attempt, first, point, *self._sent[first:upto]],
             )
             first = upto if reply == 1 else self._missing_from(reply)
+            if reply == 1:
+                point = b""
 
     def _missing_from(self, last: bytes) -> int:
         """The first seq of ours that a log ending with id `last` lacks."""

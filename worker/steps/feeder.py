@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import redis
@@ -83,7 +84,12 @@ class Feeder:
                 except (redis.RedisError, OSError) as error:
                     _log.warning("feeder.store_unreachable", error=type(error).__name__)
                     self._closing.wait(_PAUSE_S)
-            client.delete(*self._inboxes())
+                except Exception:
+                    # A worker without its feeder would be deaf, and look alive.
+                    _log.exception("feeder.failed")
+                    self._closing.wait(_PAUSE_S)
+            with suppress(redis.RedisError, OSError):
+                client.delete(*self._inboxes())
 
     def _feed(self, client: redis.Redis) -> None:
         free, sleep_s = self._ask(client)
@@ -126,7 +132,8 @@ class Feeder:
         self._epochs[pool] = answer.epoch
         for job_id, lost in answer.reclaimed:
             _log.warning("lease.reclaimed", job=job_id, worker=lost)
-        self._forget({lost for _, lost in answer.reclaimed}, client, pool)
+        for gone in answer.gone:
+            self._forget(client, pool, gone)
         for lease in answer.leases:
             self._hand_over(client, lease)
         return answer
@@ -138,12 +145,13 @@ class Feeder:
             _log.warning("job.not_published", job=lease.job_id, error=type(error).__name__)
             line.run(client, line.settle(lease, back=True))
 
-    def _forget(self, lost: set[str], client: redis.Redis, pool: str) -> None:
-        """Remove what a dead worker leaves behind: its queue, and its inbox."""
-        for worker in lost - {self._worker}:
-            if client.zscore(pool_keys(pool).workers, worker) is None:
-                client.delete(inbox_key(pool, worker))
-                self._discard(direct_queue(worker))
+    def _forget(self, client: redis.Redis, pool: str, worker: str) -> None:
+        """Remove what a dead worker leaves behind: its inbox, and its queue."""
+        client.delete(inbox_key(pool, worker))
+        try:
+            self._discard(direct_queue(worker))
+        except Exception as error:
+            _log.warning("worker.queue_left", worker=worker, error=type(error).__name__)
 
     def _loads(self, client: redis.Redis) -> dict[str, int]:
         pools = list(self._settings.pools)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 
 import redis
 import structlog
@@ -17,11 +18,16 @@ from worker.admission import line
 from worker.admission.line import Held
 from worker.engine import Engine
 from worker.keys import inbox_key
-from worker.runner import Stop
 from worker.store import connect
+from worker.submission import resubmit_lost
+from worker.work import Stop
 
 #: While an expired lease waits for a worker with a free slot, it is looked at this often (s).
 _SHORTEST_S = 0.5
+
+#: How often submits that crashed are looked for, in seconds, and how old one must be.
+_SWEEP_S = 15.0
+_CRASHED_MS = 10_000
 
 #: A wake-up nobody takes is forgotten after this time, in seconds.
 _INBOX_S = 3600
@@ -38,8 +44,9 @@ class Keeper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._settings = engine.settings
-        self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
+        self._swept_at = -math.inf
+        self._epochs: dict[str, str] = {}
         self._thread = threading.Thread(target=self._main, name="longstream-keeper", daemon=True)
 
     def start(self) -> None:
@@ -57,9 +64,12 @@ class Keeper:
                 wait_s = self._settings.worker.renew_s
                 try:
                     wait_s = min(wait_s, self._beat(client))
+                    self._sweep(client)
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.
                     _log.warning("lease.not_renewed", error=type(error).__name__)
+                except Exception:
+                    _log.exception("keeper.failed")
                 self._closing.wait(wait_s)
 
     def _beat(self, client: redis.Redis) -> float:
@@ -72,6 +82,14 @@ class Keeper:
             self._renew(client, pool, [stream for stream in held if stream.lease.pool == pool])
             for pool in self._settings.pools
         )
+
+    def _sweep(self, client: redis.Redis) -> None:
+        """Now and then, finish submits that crashed on the way. Any number of workers may."""
+        if time.monotonic() < self._swept_at + _SWEEP_S:
+            return
+        self._swept_at = time.monotonic()
+        for job_id in resubmit_lost(client, _CRASHED_MS):
+            _log.warning("job.submit_finished", job=job_id)
 
     def _renew(self, client: redis.Redis, pool: str, streams: list[Held]) -> float:
         worker = self._settings.worker

@@ -8,6 +8,7 @@ the feeder, and end when everything else has.
 
 from __future__ import annotations
 
+import mmap
 import os
 import threading
 from typing import Any
@@ -18,19 +19,13 @@ from celery.exceptions import WorkerTerminate
 from kombu import Exchange, Queue
 
 from settings.model import Settings
-from worker import logging as worker_logging
 from worker.engine import Engine
 from worker.keys import direct_queue
-from worker.runner import Stop
+from worker.steps import startup
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.steps.publish import discard, publish
-
-_REFUSED_POOLS = {
-    "gevent": "it allows one asyncio loop at a time and stops every heartbeat with one busy task",
-    "eventlet": "its time limits and shutdown do not work, and its authors advise to leave it",
-    "solo": "it runs one stream at a time",
-}
+from worker.work import Stop
 
 _log = structlog.get_logger()
 
@@ -40,7 +35,7 @@ class Parts:
 
     def __init__(self, settings: Settings, worker: str) -> None:
         self.pid = os.getpid()
-        self.engine = Engine(settings, worker)
+        self.engine = Engine(settings, worker, stopping=lambda: _stopping[0] != 0)
         self.keeper = Keeper(self.engine)
         self.engine.start()
         self.keeper.start()
@@ -50,6 +45,8 @@ class Parts:
         self.engine.close()
 
 
+#: One byte that the children of a prefork pool share with the process that hears the signals.
+_stopping = mmap.mmap(-1, 1)
 _parts: Parts | None = None
 _feeder: Feeder | None = None
 _lock = threading.Lock()
@@ -66,26 +63,13 @@ def engine(app: Celery, worker: str) -> Engine:
 
 def connect_signals() -> None:
     """Tie everything to Celery's signals; repeating it changes nothing."""
-    signals.setup_logging.connect(_setup_logging)
-    signals.celeryd_init.connect(_check_pool)
+    signals.setup_logging.connect(startup.setup_logging)
+    signals.celeryd_init.connect(startup.check)
+    signals.worker_init.connect(startup.shape)
     signals.worker_init.connect(_consume_own_queue)
     signals.worker_ready.connect(_start)
     signals.worker_shutting_down.connect(_quiet)
     signals.worker_shutdown.connect(_end)
-
-
-def _setup_logging(loglevel: int | None = None, **_: Any) -> None:
-    worker_logging.configure(loglevel or 20)
-
-
-def _check_pool(options: dict[str, Any] | None = None, conf: Any = None, **_: Any) -> None:
-    pool = str((options or {}).get("pool") or conf.worker_pool).lower()
-    for refused, reason in _REFUSED_POOLS.items():
-        if refused in pool:
-            # Celery swallows what a signal handler raises, but for SystemExit.
-            raise SystemExit(f"longstream: the Celery pool {refused} is refused: {reason}")
-    if "prefork" in pool:
-        _log.warning("worker.prefork", memory="about 75 times that of the threads pool")
 
 
 def _consume_own_queue(sender: Any = None, **_: Any) -> None:
@@ -128,10 +112,13 @@ def _stop_stream(job_id: str) -> None:
 
 
 def _quiet(sender: Any = None, how: str = "", **_: Any) -> None:
+    again = _stopping[0] != 0
+    _stopping[0] = 1
     if _feeder is not None:
         _feeder.quiet()
     if _parts is not None:
-        _parts.engine.drain(_parts.engine.settings.worker.drain_s)
+        # Asked twice: hand everything back at once, which is quicker and loses nothing.
+        _parts.engine.drain(0 if again else _parts.engine.settings.worker.drain_s)
     # No logging here: this runs in a signal handler.
 
 

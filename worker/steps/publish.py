@@ -1,7 +1,7 @@
 """Publishing a granted job: the ordinary Celery message, to one worker's own queue.
 
-The arguments stay in the job record and are left out of the message, so no prompt passes through
-the broker; the headers say which lease the message belongs to.
+The arguments stay in the job record, with what follows the job and its arguments; so no prompt
+passes through the broker. The headers say which lease the message belongs to.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from worker.submission import Message
 LEASE_HEADER = "longstream_lease"
 POOL_HEADER = "longstream_pool"
 KEY_HEADER = "longstream_key"
+EXPIRES_HEADER = "longstream_expires"
+
+_NOTHING_FOLLOWS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 _log = structlog.get_logger()
 
@@ -31,17 +34,20 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         return
     assert isinstance(stored, bytes)
     message = Message.load(stored)
-    embedded = message.body[2]
     headers = message.headers | {
         LEASE_HEADER: lease.number,
         POOL_HEADER: lease.pool,
         KEY_HEADER: lease.key,
+        # Celery would drop an expired message, and kill what runs too long, past the lease.
+        EXPIRES_HEADER: message.headers.get("expires"),
+        "expires": None,
+        "timelimit": [None, None],
         "argsrepr": "()",
         "kwargsrepr": "{}",
     }
     with app.producer_pool.acquire(block=True) as producer:
         producer.publish(
-            [[], {}, embedded],
+            [[], {}, _NOTHING_FOLLOWS],
             exchange="",
             routing_key=direct_queue(worker),
             serializer="json",

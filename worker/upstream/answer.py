@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Protocol
 
 from worker.upstream.bodies import Body, body_of, is_event_stream
-from worker.upstream.encodings import encoding_for
+from worker.upstream.encodings import Inflate, inflate_for
 from worker.upstream.failures import UpstreamFailure, malformed, truncated
 from worker.upstream.happenings import Happening
 from worker.upstream.sse import LIMIT_BYTES, Decoder, Event, EventTooLarge
@@ -49,7 +49,7 @@ class Answer:
         #: Parsed events so far, for the progress clock.
         self.events = 0
         self._type = content_type
-        self._encoding = encoding_for(encoding)
+        self._inflate = inflate_for(encoding)
         self._decoder = Decoder(LIMIT_BYTES)
         self._body: Body | None = None
         self._begun = b""
@@ -62,10 +62,15 @@ class Answer:
 
     def feed(self, data: bytes) -> list[Happening]:
         """What these bytes bring, the end included when they are the end."""
-        data = self._unpacked(data)
+        if self._inflate is not None:
+            data = self._unpacked(self._inflate, data)
         if self._body is not Body.EVENTS:
             data = self._opening(data)
-        events = self._decoded(data)
+        try:
+            events = self._decoder.feed(data)
+        except EventTooLarge as error:
+            self._fail(malformed(str(error), b""))
+            return []
         if not events:
             return []
         self.events += len(events)
@@ -78,7 +83,7 @@ class Answer:
 
     def close(self) -> list[Happening]:
         """The body ended cleanly."""
-        if not self._encoding.whole:
+        if self._inflate is not None and not self._inflate.whole:
             return self.cut(truncated("the compressed body ends in the middle"))
         if self._body is Body.JSON:
             happenings = self.dialect.whole(bytes(self._json))
@@ -109,19 +114,12 @@ class Answer:
             self._fail(failure)
             return []
 
-    def _unpacked(self, data: bytes) -> bytes:
+    def _unpacked(self, inflate: Inflate, data: bytes) -> bytes:
         try:
-            return self._encoding.feed(data)
+            return inflate.feed(data)
         except UpstreamFailure as failure:
             self._fail(failure)
             return b""
-
-    def _decoded(self, data: bytes) -> list[Event]:
-        try:
-            return self._decoder.feed(data)
-        except EventTooLarge as error:
-            self._fail(malformed(str(error), b""))
-            return []
 
     def _opening(self, data: bytes) -> bytes:
         """Finds out what the body is; returns the bytes that are for the decoder."""

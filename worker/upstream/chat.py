@@ -24,9 +24,15 @@ from worker.upstream.chat_shapes import (
     tally_in,
     text_of_details,
 )
-from worker.upstream.documents import Documents, Sentinel
+from worker.upstream.documents import Documents, Sentinel, Shape
 from worker.upstream.error_bodies import ErrorBody, error_in
-from worker.upstream.failures import UpstreamFailure, failure_in_stream, malformed, truncated
+from worker.upstream.failures import (
+    UpstreamFailure,
+    failure_in_stream,
+    malformed,
+    no_answer,
+    truncated,
+)
 from worker.upstream.happenings import Finished, Happening, Refusal, Text, Thinking, Usage
 from worker.upstream.sse import Event
 from worker.upstream.think_tags import ThinkTags
@@ -46,6 +52,8 @@ _FILTERED = frozenset({"content_filter", "sensitive", "safety"})
 _FAILED = frozenset({"error", "network_error", "insufficient_system_resource", "server_error"})
 _NO_REASON = frozenset({"", "null", "none"})
 
+_CHUNKS = Shape(Chunk)
+
 
 class Chat:
     """The state of one chat completion."""
@@ -54,7 +62,7 @@ class Chat:
         self.reasoning = 0
         self.visible = 0
         self.failed: UpstreamFailure | None = None
-        self._documents = Documents(Chunk)
+        self._documents = Documents(_CHUNKS)
         self._usage_expected = usage_expected
         self._usage: Usage | None = None
         self._reason: str | None = None
@@ -91,6 +99,8 @@ class Chat:
                 self._unusual(document, out, thoughts)
             else:
                 self.notes["content_after_done"] += 1
+                if document.usage is not None:
+                    self._count(document.usage, out)
             if self.failed is not None:
                 break
         _flush(out, thoughts)
@@ -116,8 +126,11 @@ class Chat:
 
     def finish(self) -> list[Happening]:
         """The last happenings. Raises when the answer has no end."""
-        if self._reason is None and not (self._done and (self.visible or self.reasoning)):
+        self._documents.close()
+        if self._reason is None and not self._done:
             raise truncated()
+        if self._reason is None and not self.visible:
+            raise no_answer()
         out: list[Happening] = []
         rest = self._text.close()
         self._say([(False, rest)] if self._tags is None else self._tags.close(), out)
@@ -135,6 +148,7 @@ class Chat:
                 _flush(out, thoughts)
                 self._visible(delta, out, rough)
         elif choice.message is not None:
+            _flush(out, thoughts)
             self._snapshot(choice.message, out)
         if choice.finish_reason and choice.finish_reason.lower() not in _NO_REASON:
             self._end_with(choice.finish_reason)
@@ -177,6 +191,7 @@ class Chat:
 
     def _unusual(self, document: dict[str, Any], out: list[Happening], thoughts: list[str]) -> None:
         """A document the common shape does not fit: usage, metadata, an error, or odd types."""
+        ending = self.grace_s is not None
         choices = choices_in(document)
         if self._done:
             self.notes["content_after_done"] += bool(choices)
@@ -189,13 +204,9 @@ class Chat:
         if tally is not None:
             self._count(tally, out)
         error = error_in(document)
-        if error is not None:
-            self._error(error)
-
-    def _error(self, error: ErrorBody) -> None:
-        if self.grace_s is not None:
+        if error is not None and ending:
             self.notes["error_after_finish"] += 1
-        else:
+        elif error is not None:
             self.failed = failure_in_stream(error)
 
     def _end_with(self, reason: str) -> None:

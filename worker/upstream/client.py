@@ -22,14 +22,16 @@ from settings.model import Clocks, Key
 from worker.upstream.answer import Dialect
 from worker.upstream.chat import Chat
 from worker.upstream.clocks import Watch
+from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
 from worker.upstream.following import follow, opened, rest_of
-from worker.upstream.happenings import Happening, Resumable
+from worker.upstream.happenings import Happening, Resumable, Usage
 from worker.upstream.limits import limits_in
 from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
+from worker.upstream.response_shapes import usage_of
 from worker.upstream.responses import Responses
-from worker.upstream.transport import Exchange, Head, Transport
+from worker.upstream.transport import Transport
 
 log = structlog.get_logger(__name__)
 
@@ -100,9 +102,15 @@ class Client:
             async for happenings in lists:
                 yield happenings
 
-    async def cancel(self, key: Key, response_id: str) -> None:
-        """Stops a background response at the provider; one that has ended stays as it is."""
-        await self._whole("POST", key, f"responses/{response_id}/cancel")
+    async def cancel(self, key: Key, response_id: str) -> Usage | None:
+        """Stops a background response at the provider; one that has ended stays as it is. What it
+        has used, if the provider says."""
+        body = await self._whole("POST", key, f"responses/{response_id}/cancel")
+        try:
+            response = msgspec.json.decode(body)
+        except msgspec.DecodeError:
+            return None
+        return usage_of(response) if isinstance(response, dict) else None
 
     async def models(self, key: Key) -> list[str]:
         """The ids of the models this key can see."""
@@ -169,14 +177,21 @@ class Client:
         self, method: str, key: Key, path: str, body: Mapping[str, Any] | None = None
     ) -> Exchange:
         content = None if body is None else msgspec.json.encode(body)
-        url = f"{key.base_url.rstrip('/')}/{path}"
-        return self._transport.send(method, url, _headers(key), content)
+        return self._transport.send(method, _url(key.base_url, path), _headers(key), content)
 
 
 def _dialect(request: Request, body: Mapping[str, Any]) -> Dialect:
     if "input" in body:
         return Responses()
     return Chat(usage_expected="stream_options" in body, inline_thinking=request.inline_thinking)
+
+
+def _url(base_url: str, path: str) -> str:
+    """`path` under `base_url`; a query there, such as an API version, stays in its place."""
+    base, _, fixed = base_url.partition("?")
+    path, _, query = path.partition("?")
+    joined = "&".join(part for part in (fixed, query) if part)
+    return f"{base.rstrip('/')}/{path}{'?' if joined else ''}{joined}"
 
 
 def _is_running(body: bytes) -> bool:

@@ -62,11 +62,14 @@ class Watch:
         if events:
             self._events = self._bytes
 
-    def end_within(self, grace_s: float | None) -> None:
-        """Sets how long the end is waited for, once; None leaves it open."""
+    def end_within(self, grace_s: float | None, *, renew: bool = False) -> None:
+        """Sets how long the end is waited for; None leaves it open.
+
+        A shorter wait replaces a longer one. `renew`: the answer went on, so it begins again.
+        """
         if grace_s is not None:
             end = self._now() + grace_s
-            self._end = end if self._end is None else min(self._end, end)
+            self._end = end if self._end is None or renew else min(self._end, end)
 
     def patience_is_over(self) -> bool:
         return self._end is not None and self._now() >= self._end

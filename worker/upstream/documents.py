@@ -43,14 +43,21 @@ DONE: Final = Sentinel.DONE
 _UNFIT = (msgspec.DecodeError, RecursionError)
 
 
+class Shape(Generic[T]):
+    """The decoders of one shape. Made once, since that takes longer than decoding a burst."""
+
+    def __init__(self, shape: type[T]) -> None:
+        self.one = msgspec.json.Decoder(shape)
+        self.many: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(list[shape])  # type: ignore[valid-type]
+
+
 class Documents(Generic[T]):
     """Reads one stream's events."""
 
-    def __init__(self, shape: type[T]) -> None:
+    def __init__(self, shape: Shape[T]) -> None:
         self.notes: Counter[str] = Counter()
         self.failed: UpstreamFailure | None = None
-        self._all: msgspec.json.Decoder[list[T]] = msgspec.json.Decoder(list[shape])  # type: ignore[valid-type]
-        self._one = msgspec.json.Decoder(shape)
+        self._shape = shape
         self._fragment = b""
         self._pieces = 0
 
@@ -58,11 +65,11 @@ class Documents(Generic[T]):
         """The documents that `events` complete, in order; none once `failed`."""
         if self.failed is not None:
             return []
-        if not self._fragment:
+        if not self._fragment and len(events) > 1:
             # No JSON string goes over a line end, so a cut one cannot be joined to its rest here.
             payloads = b",\n".join([event.data for event in events])
             try:
-                found = self._all.decode(b"[%b]" % payloads)
+                found = self._shape.many.decode(b"[%b]" % payloads)
             except _UNFIT:
                 pass
             else:
@@ -70,23 +77,31 @@ class Documents(Generic[T]):
                     return found  # type: ignore[return-value]
         documents: list[T | dict[str, Any] | Sentinel] = []
         for event in events:
-            if self.failed is None:
-                documents += [_typed(found, event.name) for found in self._event(event.data)]
+            try:
+                if not self._fragment:
+                    documents.append(self._shape.one.decode(event.data))
+                    continue
+            except _UNFIT:
+                pass
+            documents += [_typed(found, event.name) for found in self._event(event.data)]
+            if self.failed is not None:
+                break
         return documents
 
     def completes(self, event: Event) -> bool:
         """Whether this unterminated event is nevertheless whole."""
         if event.data.strip() == b"[DONE]":
             return True
-        values, rest, broken = _apart((self._fragment + event.data).decode("utf-8", "replace"))
-        return bool(values) and not rest and not broken
+        text = (self._fragment + event.data).decode("utf-8", "replace")
+        values, end, broken = _apart(text)
+        return bool(values) and end == len(text) and not broken
+
+    def close(self) -> None:
+        """The stream is over: a document that was cut and never completed is counted."""
+        self.notes.update({"unfinished_document": 1} if self._fragment else {})
+        self._fragment = b""
 
     def _event(self, data: bytes) -> list[T | dict[str, Any] | Sentinel]:
-        if not self._fragment:
-            try:
-                return [self._one.decode(data)]
-            except _UNFIT:
-                pass
         stripped = data.strip()
         if not stripped:
             self.notes["empty_event"] += 1
@@ -102,23 +117,19 @@ class Documents(Generic[T]):
 
     def _slowly(self, data: bytes) -> list[T | dict[str, Any] | Sentinel]:
         whole, self._fragment = self._fragment + data, b""
-        values, rest, broken = _apart(self._text(whole))
+        text = whole.decode("utf-8", "replace")
+        values, end, broken = _apart(text)
         if broken:
             self._refuse("an event's data are not JSON", whole)
-        elif rest:
-            self._keep(rest.encode("utf-8", "surrogatepass") if values else whole, data)
+        elif end < len(text):
+            self._keep(_from(end, text, whole), data)
         else:
             self._pieces = 0
         if len(values) > 1:
             self.notes["glued_documents"] += 1
-        return [document for value in values for document in self._objects(value)]
-
-    def _text(self, data: bytes) -> str:
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
+        if "\ufffd" in text[:end] and b"\xef\xbf\xbd" not in whole:
             self.notes["replaced_bytes"] += 1
-            return data.decode("utf-8", "replace")
+        return [document for value in values for document in self._objects(value)]
 
     def _keep(self, fragment: bytes, latest: bytes) -> None:
         """Holds a cut document until its next piece, unless that piece was a document itself."""
@@ -150,19 +161,26 @@ def _typed(document: Any, name: str) -> Any:
     return document
 
 
-def _apart(text: str) -> tuple[list[Any], str, bool]:
-    """All values in `text`, a value cut off at its end, and whether it is broken instead."""
+def _apart(text: str) -> tuple[list[Any], int, bool]:
+    """All values in `text`, where they end, and whether what follows is broken and not just cut."""
     values: list[Any] = []
     at = 0
     while (at := _skip(text, at)) < len(text):
         try:
             value, at = _parser.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            return values, text[at:], not _is_cut(text, at, error)
+            return values, at, not _is_cut(text, at, error)
         except RecursionError:
-            return values, "", True
+            return values, at, True
         values.append(value)
-    return values, "", False
+    return values, at, False
+
+
+def _from(end: int, text: str, data: bytes) -> bytes:
+    """The bytes of `data` after `text[:end]`; a character may be cut at their very end."""
+    begin = len(text[:end].encode())
+    exact = data[:begin].decode("utf-8", "replace") == text[:end]
+    return data[begin:] if exact else text[end:].encode()
 
 
 def _skip(text: str, at: int) -> int:
@@ -178,5 +196,6 @@ def _is_cut(text: str, begin: int, error: json.JSONDecodeError) -> bool:
 
 
 def _is_object(data: bytes) -> bool:
-    values, rest, broken = _apart(data.decode("utf-8", "replace"))
-    return not rest and not broken and all(isinstance(value, dict) for value in values)
+    text = data.decode("utf-8", "replace")
+    values, end, _ = _apart(text)
+    return end == len(text) and all(isinstance(value, dict) for value in values)

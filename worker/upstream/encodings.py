@@ -15,15 +15,6 @@ OUTPUT_BYTES = 64 * 2**20
 _GZIP_OR_ZLIB, _RAW = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 
-class Identity:
-    """Bytes that are what they seem."""
-
-    whole = True
-
-    def feed(self, data: bytes) -> bytes:
-        return data
-
-
 class Inflate:
     """gzip and deflate, a read at a time, over all members. `whole`: no member is cut."""
 
@@ -63,11 +54,11 @@ class Inflate:
             raise malformed("the body does not unpack as its encoding", data) from None
 
 
-def encoding_for(name: str) -> Identity | Inflate:
-    """The decoder for a `Content-Encoding` header."""
+def inflate_for(name: str) -> Inflate | None:
+    """What undoes a `Content-Encoding` header; None when there is nothing to undo."""
     name = name.strip().lower()
     if name in ("", "identity", "none"):
-        return Identity()
+        return None
     if name in ("gzip", "x-gzip", "deflate"):
         return Inflate()
     raise UpstreamFailure(

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from worker.upstream.sse import Decoder
+
 #: A provider's explanation is shown to people; what is longer is a page or an echo of the prompt.
 MESSAGE_CHARS = 300
 
@@ -42,9 +44,17 @@ def error_in(document: Any) -> ErrorBody | None:
 
 
 def error_in_bytes(body: bytes) -> ErrorBody | None:
-    """The error a whole JSON body carries; None for anything else, such as a page."""
+    """The error a whole body carries, as JSON or as an event; None for a page and the like."""
+    start = body.lstrip()
+    if start.startswith((b"data:", b"event:", b":")):
+        found = (_in_json(event.data) for event in Decoder().feed(start + b"\n\n"))
+        return next((error for error in found if error), None)
+    return _in_json(start)
+
+
+def _in_json(data: bytes) -> ErrorBody | None:
     try:
-        document = json.loads(body.decode("utf-8", "replace"), strict=False)
+        document = json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
         return None
     if isinstance(document, list) and document:

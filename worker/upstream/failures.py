@@ -6,7 +6,14 @@ LongstreamError
 `retryable` says whether the same request can succeed later. Whether it may be sent again is for
 the caller to decide: that is free only while `visible` is 0. A message never contains a key, nor
 a prompt or an answer; `sample` holds the first bytes of what could not be read, and is not part
-of the message.
+of the message: they may be either.
+
+Kinds by fault. request: bad_request bad_parameter reserved_field not_found too_large filtered
+cancelled total. key: bad_key forbidden wrong_url redirect bad_url. account: rate_limited no_credit
+account_deactivated. provider: provider_error overloaded timed_out conflict too_early empty
+protocol unexpected_status headers bytes_idle progress_idle. network: truncated connection_lost
+connect connect_timeout read_timeout write_timeout pool_timeout tls blocked not_a_stream encoding
+proxy_error proxy_refused closed.
 """
 
 from __future__ import annotations
@@ -139,6 +146,13 @@ def redacted(message: str) -> str:
 def truncated(message: str = "the stream ended before the answer did") -> UpstreamFailure:
     """The body ended without the terminal that would make it an answer."""
     return UpstreamFailure(message, kind="truncated", fault="network", retryable=True)
+
+
+def no_answer() -> UpstreamFailure:
+    """The stream was ended as if it were whole, and nothing was in it."""
+    return UpstreamFailure(
+        "the stream ended without an answer", kind="empty", fault="provider", retryable=True
+    )
 
 
 def malformed(what: str, sample: bytes) -> UpstreamFailure:

@@ -13,9 +13,10 @@ import structlog
 
 from worker.upstream.answer import Answer, Dialect, empty_answer
 from worker.upstream.clocks import Watch
+from worker.upstream.encodings import inflate_for
+from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.happenings import Happening
-from worker.upstream.transport import Exchange, Head
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +42,8 @@ async def _require_success(exchange: Exchange, head: Head, watch: Watch) -> None
     if head.status in (204, 205):
         raise empty_answer(head.status)
     if not 200 <= head.status < 300:
-        raise failure_of_answer(head.status, head.headers, await _explanation(exchange, watch))
+        body = await _explanation(exchange, head, watch)
+        raise failure_of_answer(head.status, head.headers, body)
 
 
 async def follow(
@@ -56,20 +58,21 @@ async def follow(
         )
         while not answer.over:
             happenings = await _advance(exchange, answer, watch)
+            if answer.over and answer.failed is None:
+                exchange.release()
             if happenings:
                 yield happenings
                 watch.resume()
         if answer.failed is not None:
             raise answer.failed
-        exchange.release()
     except UpstreamFailure as failure:
         failure.reasoning, failure.visible = dialect.reasoning, dialect.visible
         failure.request_id = failure.request_id or head.request_id
         raise
     finally:
         exchange.abort()
-        if dialect.notes:
-            log.info("upstream.tolerated", key=alias, **dialect.notes)
+        if tolerated := +dialect.notes:
+            log.info("upstream.tolerated", key=alias, **tolerated)
 
 
 async def rest_of(
@@ -106,12 +109,14 @@ async def _advance(exchange: Exchange, answer: Answer, watch: Watch) -> list[Hap
     seen = answer.events
     happenings = answer.feed(data)
     watch.bytes_came(events=answer.events > seen)
-    watch.end_within(answer.grace_s)
+    watch.end_within(answer.grace_s, renew=bool(happenings))
     return happenings
 
 
-async def _explanation(exchange: Exchange, watch: Watch) -> bytes:
+async def _explanation(exchange: Exchange, head: Head, watch: Watch) -> bytes:
     body = b""
     with contextlib.suppress(UpstreamFailure):
         body = await rest_of(exchange, watch, limit_bytes=ERROR_BYTES, within_s=ERROR_BODY_S)
+        inflate = inflate_for(head.headers.get("content-encoding", ""))
+        body = body if inflate is None else inflate.feed(body)
     return body

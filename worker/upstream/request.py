@@ -55,6 +55,8 @@ def body_for(request: Request, profile: Profile, dropped: Set[str] = frozenset()
         "messages" if chat else "input": messages,
         "stream": True,
     }
+    if profile.background:
+        body |= {"background": True, "store": True}
     if chat and profile.stream_usage:
         body["stream_options"] = {"include_usage": True}
     body |= _optional(request, profile, dropped)

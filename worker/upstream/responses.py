@@ -18,7 +18,7 @@ import msgspec
 
 from worker.outcomes import Outcome
 from worker.upstream.channel import Channel
-from worker.upstream.documents import Documents, Sentinel
+from worker.upstream.documents import Documents, Sentinel, Shape
 from worker.upstream.error_bodies import ErrorBody, error_in
 from worker.upstream.failures import UpstreamFailure, failure_in_stream, malformed, truncated
 from worker.upstream.happenings import (
@@ -49,6 +49,8 @@ _CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.
 _TERMINAL = {f"response.{status}": status
              for status in ("completed", "incomplete", "failed", "cancelled", "done")}  # fmt: skip
 
+_EVENTS = Shape(ResponseEvent)
+
 
 class Responses:
     """The state of one response, or of one that is taken up again."""
@@ -61,7 +63,7 @@ class Responses:
         self._background = resumed is not None
         self._resumed = resumed is not None
         self._seen = -1 if resumed is None else resumed.sequence
-        self._documents = Documents(ResponseEvent)
+        self._documents = Documents(_EVENTS)
         self._parts: dict[tuple[str, Place], Channel] = {}
         self._text, self._refusal = Channel(), Channel()
         self._text.say(said, rough=True)
@@ -122,6 +124,7 @@ class Responses:
 
     def finish(self) -> list[Happening]:
         """The last happening. Raises when there was no terminal."""
+        self._documents.close()
         if self._end is None:
             raise truncated()
         rest = self._text.close()

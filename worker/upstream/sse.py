@@ -72,20 +72,27 @@ class Decoder:
         if self._swallow_lf and chunk:
             self._swallow_lf = False
             chunk = chunk.removeprefix(b"\n")
-        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+        end = chunk.rfind(b"\n") + 1
+        if b"\r" in chunk:
+            end = max(end, chunk.rfind(b"\r") + 1)
         if not end:
             self._line += chunk
-            self._check(len(self._line) + len(self._data))
+            if len(self._line) + len(self._data) > self._limit:
+                raise self._too_large()
             return []
-        lines = bytes(self._line) + chunk[:end] if self._line else chunk[:end]
-        self._line = bytearray(chunk[end:])
+        lines = chunk[:end]
+        if self._line:
+            lines = bytes(self._line) + lines
+            self._line = bytearray()
+        self._line += chunk[end:]
         if b"\r" in lines:
             self._swallow_lf = end == len(chunk) and lines.endswith(b"\r")
             lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         events = self._blocks(lines)
-        self._check(len(self._line) + len(self._data))
-        if len(lines) > self._limit:
-            self._check(max((len(event.data) for event in events), default=0))
+        if len(self._line) + len(self._data) > self._limit:
+            raise self._too_large()
+        if len(lines) > self._limit and any(len(event.data) > self._limit for event in events):
+            raise self._too_large()
         return events
 
     def tail(self) -> Event | None:
@@ -104,9 +111,8 @@ class Decoder:
         self._start = None
         return begun.removeprefix(_BOM)
 
-    def _check(self, held_bytes: int) -> None:
-        if held_bytes > self._limit:
-            raise EventTooLarge(f"an event of the stream is larger than {self._limit} bytes")
+    def _too_large(self) -> EventTooLarge:
+        return EventTooLarge(f"an event of the stream is larger than {self._limit} bytes")
 
     def _blocks(self, lines: bytes) -> list[Event]:
         """Takes whole lines, all ended by LF, apart at their blank lines."""

@@ -18,6 +18,7 @@ class ToolCalls:
         self._of_id: dict[str, int] = {}
         self._of_index: dict[int, int] = {}
         self._latest: int | None = None
+        self._identified: set[int] = set()
         self._named: set[int] = set()
 
     def fragments(self, calls: list[Call]) -> list[ToolCall]:
@@ -29,15 +30,15 @@ class ToolCalls:
         self._latest = number
         if call.index is not None:
             self._of_index[call.index] = number
-        known = call.id in self._of_id if call.id else True
         if call.id:
             self._of_id.setdefault(call.id, number)
-        if name and number in self._named:
-            name = None
-        elif name:
-            self._named.add(number)
         arguments = call.function.arguments if call.function else None
-        return ToolCall(number, None if known else call.id, name, arguments or "")
+        return ToolCall(
+            number,
+            _first(self._identified, number, call.id),
+            _first(self._named, number, name),
+            arguments or "",
+        )
 
     def _number(self, call: Call, named: bool) -> int:
         if call.id and call.id in self._of_id:
@@ -51,3 +52,11 @@ class ToolCalls:
         if call.index is not None and call.index not in used:
             return call.index
         return max(used, default=-1) + 1
+
+
+def _first(told: set[int], number: int, value: str | None) -> str | None:
+    """`value` the first time a call has one, and None ever after."""
+    if not value or number in told:
+        return None
+    told.add(number)
+    return value

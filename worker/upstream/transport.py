@@ -1,16 +1,13 @@
 """The only file that knows the HTTP library: requests out, raw bytes and plain failures in.
 
-Each request is owned by a task of its own, which nobody cancels twice: it reads what arrives, and
-always closes the response, whatever happens to the reader. `Exchange.read` gives everything that
-came since the last read in one piece. At most `BUFFER_BYTES` wait for the reader; then the socket
-is not read, and TCP slows the provider down. HTTP/1.1 only, since one connection of HTTP/2 would
-take all its streams down with it; redirects are not followed, since a POST would become a GET.
+HTTP/1.1 only, since one connection of HTTP/2 takes all its streams down with it; redirects are not
+followed, since a POST would become a GET; TCP keepalive on every connection, proxied or not.
+Nothing of the HTTP library leaves this file: what it raises becomes an `UpstreamFailure`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -18,19 +15,19 @@ from dataclasses import dataclass
 
 import httpx
 
+from settings.errors import SettingsError
 from settings.model import Clocks
-from worker.upstream.failures import UpstreamFailure, request_id_in, truncated
-from worker.upstream.proxies import environment_proxies
+from worker.upstream.exchange import Exchange, Head, closed
+from worker.upstream.failures import UpstreamFailure, truncated
+from worker.upstream.proxies import Proxies
 from worker.upstream.tls import ssl_context
-
-#: Beyond this the reader is behind, and the socket is left alone until it caught up.
-BUFFER_BYTES = 512 * 1024
-
-#: After the end of an answer, for the last bytes that let the connection be used again.
-RELEASE_S = 0.2
 
 #: Below the 5 s of common servers, so that a request does not meet a connection being closed.
 IDLE_CONNECTION_S = 4.0
+
+#: The pool looks at all its connections once for each idle one, whenever a stream begins or ends:
+#: with thousands of streams, idle ones must be few. They save little where streams take minutes.
+IDLE_CONNECTIONS = 16
 
 _KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -47,128 +44,15 @@ _KEEPALIVE = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """Status and headers of an answer. Header names are lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-
-    @property
-    def request_id(self) -> str | None:
-        return request_id_in(self.headers)
-
-
-class Exchange:
-    """One request and its answer."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._head: Head | None = None
-        self._pieces: list[bytes] = []
-        self._waiting_bytes = 0
-        self._ended = False
-        self._failure: UpstreamFailure | None = None
-        self._reader: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
-        self._released = False
-        self._task: asyncio.Task[None] | None = None
-
-    async def head(self, wait_s: float) -> Head | None:
-        """The answer's head, or None when it did not come within `wait_s`."""
-        if self._head is None and not self._ended:
-            await self._sleep(wait_s)
-        if self._head is None and self._failure is not None:
-            raise self._failure
-        return self._head
-
-    async def read(self, wait_s: float) -> bytes | None:
-        """All that came since the last read; None after `wait_s` without a byte; b"" at the end.
-
-        Raises the connection's failure once everything that came before it was read.
-        """
-        if not self._pieces and not self._ended:
-            await self._sleep(wait_s)
-        if self._pieces:
-            data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-            self._pieces.clear()
-            self._waiting_bytes = 0
-            _wake(self._room)
-            return data
-        if not self._ended:
-            return None
-        if self._failure is not None:
-            raise self._failure
-        return b""
-
-    def release(self) -> None:
-        """Reads on for a moment, so that the connection can be used again, and then lets go."""
-        self._released = True
-        self._pieces.clear()
-        _wake(self._room)
-        if self._task is not None and not self._task.done():
-            self._loop.call_later(RELEASE_S, self._task.cancel)
-
-    def abort(self) -> None:
-        """Closes the connection."""
-        if self._task is not None and not self._released:
-            self._released = True
-            self._task.cancel()
-
-    def start(self, client: httpx.AsyncClient, request: httpx.Request) -> asyncio.Task[None]:
-        self._task = self._loop.create_task(self._run(client, request))
-        return self._task
-
-    async def _run(self, client: httpx.AsyncClient, request: httpx.Request) -> None:
-        try:
-            response = await client.send(request, stream=True)
-            try:
-                self._head = Head(response.status_code, dict(response.headers))
-                _wake(self._reader)
-                async for piece in response.aiter_raw():
-                    await self._put(piece)
-            finally:
-                await response.aclose()
-        except Exception as error:
-            self._failure = failure_of(error, began=self._head is not None)
-        except asyncio.CancelledError:
-            self._failure = UpstreamFailure(
-                "the client let the connection go", kind="closed", fault="network", retryable=True
-            )
-            raise
-        finally:
-            self._ended = True
-            _wake(self._reader)
-
-    async def _put(self, piece: bytes) -> None:
-        if self._released:
-            return
-        self._pieces.append(piece)
-        self._waiting_bytes += len(piece)
-        _wake(self._reader)
-        while self._waiting_bytes > BUFFER_BYTES and not self._released:
-            self._room = self._loop.create_future()
-            await self._room
-
-    async def _sleep(self, wait_s: float) -> None:
-        self._reader = self._loop.create_future()
-        timer = self._loop.call_later(wait_s, _wake, self._reader)
-        try:
-            await self._reader
-        finally:
-            timer.cancel()
-
-
 class Transport:
     """The connections of one process."""
 
     def __init__(self, clocks: Clocks, ca_bundle: str | None = None, *, streams: int) -> None:
         limits = httpx.Limits(
             max_connections=streams,
-            max_keepalive_connections=streams,
+            max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_CONNECTION_S,
         )
-        context = ssl_context(ca_bundle)
         self._timeout = httpx.Timeout(
             connect=clocks.connect_s,
             read=clocks.read_s,
@@ -176,15 +60,10 @@ class Transport:
             pool=clocks.pool_s,
         )
         self._client = httpx.AsyncClient(
-            transport=_connections(context, limits, None),
-            mounts={
-                pattern: None if proxy is None else _connections(context, limits, proxy)
-                for pattern, proxy in environment_proxies().items()
-            },
+            transport=_Routes(ssl_context(ca_bundle), limits, Proxies()),
             follow_redirects=False,
-            trust_env=False,
         )
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: dict[asyncio.Task[None], Exchange] = {}
 
     def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
@@ -194,81 +73,124 @@ class Transport:
             request = self._client.build_request(
                 method, url, headers=dict(headers), content=body, timeout=self._timeout
             )
-        except (httpx.InvalidURL, ValueError, TypeError) as error:
-            raise failure_of(error, began=False) from None
+        except (httpx.InvalidURL, ValueError, TypeError):
+            raise failure_of(httpx.LocalProtocolError(""), began=False) from None
         exchange = Exchange()
-        task = exchange.start(self._client, request)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task = asyncio.create_task(self._pump(exchange, request))
+        exchange.owned_by(task)
+        self._open[task] = exchange
+        task.add_done_callback(self._open.pop)
         return exchange
+
+    async def _pump(self, exchange: Exchange, request: httpx.Request) -> None:
+        failure: UpstreamFailure | None = closed()
+        head: Head | None = None
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                head = Head(response.status_code, dict(response.headers))
+                exchange.begin(head)
+                assert isinstance(response.stream, httpx.AsyncByteStream)
+                async for piece in response.stream:
+                    await exchange.put(piece)
+                failure = None
+            finally:
+                exchange.seal()
+                await response.aclose()
+        except Exception as error:
+            failure = failure_of(error, began=head is not None)
+        finally:
+            exchange.end(failure)
 
     @property
     def open_exchanges(self) -> int:
-        return len(self._tasks)
+        return len(self._open)
 
     async def close(self) -> None:
         """Ends every exchange, waits for their connections to close, and closes the rest."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        for exchange in self._open.values():
+            exchange.abort()
+        if self._open:
+            await asyncio.wait(list(self._open))
         await self._client.aclose()
 
 
 def failure_of(error: Exception, *, began: bool) -> UpstreamFailure:
     """What a transport error means. `began`: the answer's head was there."""
-    if isinstance(error, UpstreamFailure):
-        return error
-    kind, what = _named(error, began)
-    if kind == "truncated":
-        return truncated(what)
+    if isinstance(error, httpx.RemoteProtocolError) and began:
+        return truncated("the connection was closed in the middle of the answer")
+    row = _tls_row(error, began) or _row(error)
     return UpstreamFailure(
-        what,
-        kind=kind,
-        fault="key" if kind == "bad_url" else "network",
-        retryable=kind not in ("tls", "bad_url"),
+        f"{row.says}{_detail(error) if row.kind in _DETAILED else ''}",
+        kind=row.kind,
+        fault="key" if row.kind == "bad_url" else "network",
+        retryable=row.retryable,
     )
 
 
-def _named(error: BaseException, began: bool) -> tuple[str, str]:
-    causes = list(_causes(error))
-    if tls := next((e for e in causes if isinstance(e, ssl.SSLError)), None):
-        if isinstance(tls, ssl.SSLCertVerificationError):
-            why = getattr(tls, "verify_message", "no reason given")
-            return "tls", (
-                f"the provider's certificate is not trusted ({why}):"
-                " add your CA with the ca_bundle setting or SSL_CERT_FILE"
-            )
-        reason = getattr(tls, "reason", None) or "no reason given"
-        kind = "tls" if reason in _NO_TLS_THERE and not began else "connection_lost"
-        return kind, f"TLS failed ({reason})"
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | ValueError | TypeError):
-        return "bad_url", "the base_url or the key cannot be sent: check both for stray characters"
-    if isinstance(error, httpx.LocalProtocolError):
-        return "bad_url", "the request cannot be sent: check the key for stray characters"
-    for known, kind, what in _TABLE:
-        if isinstance(error, known):
-            return kind, what
-    if isinstance(error, httpx.RemoteProtocolError):
-        if began:
-            return "truncated", "the connection was closed in the middle of the answer"
-        return "connection_lost", "the provider closed the connection without an answer"
-    return "connection_lost", f"the connection failed ({type(error).__name__})"
+@dataclass(frozen=True, slots=True)
+class _Row:
+    kind: str
+    says: str
+    retryable: bool = True
 
+
+_UNSENDABLE = _Row(
+    "bad_url", "the request cannot be sent: check base_url and key for stray characters", False
+)
+_LOST = "connection_lost"
+_TABLE: list[tuple[type[Exception], _Row]] = [
+    (httpx.InvalidURL, _UNSENDABLE),
+    (httpx.UnsupportedProtocol, _UNSENDABLE),
+    (httpx.LocalProtocolError, _UNSENDABLE),
+    (httpx.ConnectTimeout, _Row("connect_timeout", "no connection within the connect time-out")),
+    (httpx.ReadTimeout, _Row("read_timeout", "nothing was received within the read time-out")),
+    (httpx.WriteTimeout, _Row("write_timeout", "the request was not taken in time")),
+    (httpx.PoolTimeout, _Row("pool_timeout", "no free connection within the pool time-out")),
+    (httpx.ConnectError, _Row("connect", "no connection to the provider")),
+    (httpx.ReadError, _Row(_LOST, "the connection was reset")),
+    (httpx.WriteError, _Row(_LOST, "the connection was lost while sending")),
+    (
+        httpx.RemoteProtocolError,
+        _Row(_LOST, "the provider closed the connection without an answer"),
+    ),
+]
+_DETAILED = frozenset({"connect", "proxy_error", "proxy_refused"})
 
 #: The other side does not speak TLS, or none we do: no retry will change that.
 _NO_TLS_THERE = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNSUPPORTED_PROTOCOL"})
 
-_TABLE: list[tuple[type[Exception], str, str]] = [
-    (httpx.ConnectTimeout, "connect_timeout", "no connection within the connect time-out"),
-    (httpx.ReadTimeout, "read_timeout", "nothing was received within the read time-out"),
-    (httpx.WriteTimeout, "write_timeout", "the request was not taken within the write time-out"),
-    (httpx.PoolTimeout, "pool_timeout", "no free connection within the pool time-out"),
-    (httpx.ProxyError, "proxy_refused", "the proxy refused the connection"),
-    (httpx.ConnectError, "connect", "no connection to the provider"),
-    (httpx.ReadError, "connection_lost", "the connection was reset"),
-    (httpx.WriteError, "connection_lost", "the connection was lost while sending"),
-]
+
+def _row(error: Exception) -> _Row:
+    if isinstance(error, httpx.ProxyError):
+        refused = str(error)[:3] in ("403", "407")
+        kind = "proxy_refused" if refused else "proxy_error"
+        return _Row(kind, "the proxy does not let us through", not refused)
+    row = next((row for known, row in _TABLE if isinstance(error, known)), None)
+    return row or _Row(_LOST, f"the connection failed ({type(error).__name__})")
+
+
+def _tls_row(error: Exception, began: bool) -> _Row | None:
+    """Time-outs of a TLS connection also have TLS errors among their causes: want-read and such."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = getattr(cause, "verify_message", "no reason given")
+            says = f"the provider's certificate is not trusted ({why})"
+            return _Row("tls", f"{says}: add your CA with ca_bundle or SSL_CERT_FILE", False)
+    reasons = [getattr(cause, "reason", None) for cause in causes]
+    found = next((reason for reason in reasons if reason in _NO_TLS_THERE), None)
+    if found is None or began:
+        return None
+    return _Row("tls", f"the other side does not speak our TLS ({found}): check base_url", False)
+
+
+def _detail(error: Exception) -> str:
+    """What the system or the proxy says about it."""
+    if isinstance(error, httpx.ProxyError):
+        return f": {error}"
+    said = (cause.strerror for cause in _causes(error) if isinstance(cause, OSError))
+    return next((f": {words}" for words in said if words), "")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -277,21 +199,45 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
+class _Routes(httpx.AsyncBaseTransport):
+    """Direct connections, and those through each proxy of the environment."""
+
+    def __init__(self, context: ssl.SSLContext, limits: httpx.Limits, proxies: Proxies) -> None:
+        self._proxies = proxies
+        self._through: dict[str | None, httpx.AsyncHTTPTransport] = {
+            proxy: _connections(context, limits, proxy) for proxy in (None, *proxies.urls)
+        }
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        proxy = self._proxies.proxy_for(url.scheme, url.host, url.port or _PORTS.get(url.scheme))
+        return await self._through[proxy].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        for connections in self._through.values():
+            await connections.aclose()
+
+
+_PORTS = {"http": 80, "https": 443}
+
+
 def _connections(
     context: ssl.SSLContext, limits: httpx.Limits, proxy: str | None
 ) -> httpx.AsyncHTTPTransport:
-    return httpx.AsyncHTTPTransport(
-        verify=context,
-        http1=True,
-        http2=False,
-        limits=limits,
-        proxy=proxy,
-        socket_options=_KEEPALIVE,
-        trust_env=False,
-    )
+    try:
+        return httpx.AsyncHTTPTransport(
+            verify=context,
+            http1=True,
+            http2=False,
+            limits=limits,
+            proxy=None if proxy is None else _proxy(proxy, context),
+            socket_options=_KEEPALIVE,
+        )
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        scheme = (proxy or "").partition("://")[0]
+        raise SettingsError([f"the proxy of the environment ({scheme}://...): {error}"]) from None
 
 
-def _wake(sleeper: asyncio.Future[None] | None) -> None:
-    if sleeper is not None and not sleeper.done():
-        with contextlib.suppress(asyncio.InvalidStateError):
-            sleeper.set_result(None)
+def _proxy(url: str, context: ssl.SSLContext) -> httpx.Proxy:
+    proxy = httpx.Proxy(url)
+    return httpx.Proxy(url, ssl_context=context) if proxy.url.scheme == "https" else proxy

@@ -61,10 +61,11 @@ def retrieved(stored: Stored, elapsed_s: float) -> dict[str, Any]:
     if whole:
         visible, thinking = used(events)
         return responses.ended(stored.ask, text, stored.answer.finish, visible, thinking)
-    status = "in_progress" if events else "queued"
-    if stored.cancelled_s is not None:
-        status = "cancelled"
     output = [responses.message(stored.ask, "incomplete", text)] if text else []
+    if stored.cancelled_s is not None:
+        billed = responses.usage(stored.ask, *used(events))
+        return responses.snapshot(stored.ask, "cancelled", output=output, usage=billed)
+    status = "in_progress" if events else "queued"
     return responses.snapshot(stored.ask, status, output=output)
 
 

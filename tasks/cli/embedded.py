@@ -1,0 +1,53 @@
+"""What a reader is told, and done for it, when a part of the embedded stack is not there."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from settings.model import Settings
+from tasks.local.stack import Stack, state_directory
+from worker.log.status import NO_WORKER
+from worker.log.view import Status
+
+#: A worker that was just started may take this long to be heard of, in seconds.
+_STARTING_S = 15.0
+
+
+class Embedded:
+    """Sees every status of one follower. Only for jobs of the embedded stack."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stack = Stack(state_directory())
+        self._since = time.monotonic()
+
+    @classmethod
+    def of(cls, settings: Settings) -> Embedded | None:
+        """None when a Redis is configured: its workers are started by someone else."""
+        here = cls(settings)
+        return here if here._stack.url == settings.redis_url else None
+
+    def explained(self, status: Status) -> Status:
+        """The status in terms of the stack. A worker that died is started again."""
+        if status.state == "unreachable" and self._stack.valkey.pid() is None:
+            return Status(
+                state="stopped",
+                detail="the embedded stack is down; any longstream command starts it again, "
+                "and then the job goes on",
+            )
+        if self._stack.worker.pid() is None and self._stack.revive(self._settings):
+            self._since = time.monotonic()
+            if NO_WORKER not in status.detail:
+                return Status(
+                    state="lost",
+                    detail="the worker has died; a new one starts, and takes over when the lease "
+                    "of the old one ends",
+                )
+        if NO_WORKER not in status.detail:
+            self._since = time.monotonic()
+        if time.monotonic() - self._since > _STARTING_S:
+            return status
+        what = "a new one is starting" if status.state == "lost" else "the worker is starting"
+        return msgspec.structs.replace(status, detail=status.detail.replace(NO_WORKER, what))

@@ -1,0 +1,140 @@
+"""The commands, their help, and how each ends: an exit code, and an error in one line."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+
+import click
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+#: Command name to one-line help; the module of the same name holds the command.
+COMMANDS = {
+    "refactor": "Change files as told; show a diff, or apply it.",
+    "ask": "Answer a prompt.",
+    "tail": "Follow a job from any point, live or late.",
+    "jobs": "List jobs, newest first.",
+    "show": "Show one job: its state, result and cost.",
+    "cancel": "Cancel a job, waiting or running.",
+    "queue": "Show who waits, for what, and until when.",
+    "keys": "Show the accounts and their limits; check the API keys.",
+    "worker": "Run a worker in the foreground.",
+    "up": "Run the embedded stack in the foreground.",
+    "down": "Stop the embedded stack.",
+}
+
+_EPILOG = """\b
+Examples:
+  longstream refactor app.py -m "use asyncio"
+  longstream refactor src/*.py -m "add type hints" --apply
+  git diff | longstream ask -
+  longstream tail 3f9a --from 1-7
+
+\b
+Exit codes:
+  0 completed   1 failed   2 usage   3 incomplete (stopped at a length or by a filter)
+  4 cancelled   130 interrupted with Ctrl-C (a followed job runs on)
+"""
+
+
+class _Lazy(click.Group):
+    """A group whose help loads no command."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"tasks.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches
+
+        if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS)):
+            ctx.fail(f"no command {args[0]!r}, did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, epilog=_EPILOG, context_settings={"max_content_width": 100})
+@click.version_option(package_name="longstream")
+def cli() -> None:
+    """Run long reasoning requests as background jobs, and keep every character once.
+
+    Without a Redis configured, commands start a private server and a worker. Without an API key,
+    answers come from a simulator and are marked as simulated.
+    """
+
+
+def run() -> int:
+    """Run the command of this process's arguments; the exit code."""
+    _speak_utf8()
+    try:
+        done = cli.main(prog_name="longstream", standalone_mode=False)
+        return done if isinstance(done, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else EXIT_FAILED
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return EXIT_USAGE
+    except click.ClickException as error:
+        click.echo(f"longstream: {_in_one_line(error)}", err=True)
+        return EXIT_USAGE
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _explained(error)
+
+
+def _in_one_line(error: click.ClickException) -> str:
+    said = error.format_message().rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{said} ({context.command_path} --help)" if context is not None else said
+
+
+def _speak_utf8() -> None:
+    """A pipe gets UTF-8, whatever the locale; a terminal what it can show."""
+    for stream in (sys.stdout, sys.stderr):
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _explained(error: Exception) -> int:
+    """One line for what can be explained; what can not is a bug, and raised again."""
+    from settings.errors import LongstreamError, SettingsError
+
+    if isinstance(error, SettingsError):
+        for problem in error.problems:
+            click.echo(f"longstream: {problem}", err=True)
+        return EXIT_USAGE
+    if isinstance(error, LongstreamError):
+        click.echo(f"longstream: {error}", err=True)
+        return EXIT_FAILED
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"longstream: {where}{error.strerror or error}", err=True)
+        return EXIT_FAILED
+    if type(error).__module__.startswith("redis."):
+        click.echo(f"longstream: Redis failed: {error}; run the command again", err=True)
+        return EXIT_FAILED
+    raise error

@@ -1,0 +1,191 @@
+"""Connections: closed in every case, bounded, slowed down by a slow listener, kept alive."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import socket
+from typing import Any
+
+import pytest
+
+from settings.model import Clocks
+from tests.harness.asking import REQUEST, key_for, quick_client, text_of
+from tests.harness.wire import (
+    DONE,
+    END,
+    HANG,
+    PAUSE,
+    USAGE,
+    Received,
+    Script,
+    WireServer,
+    chunk,
+    delta,
+    head,
+    plain,
+    stream,
+)
+from worker.upstream.client import Client
+from worker.upstream.exchange import BUFFER_BYTES
+from worker.upstream.transport import IDLE_CONNECTIONS
+
+WHOLE = stream(delta("stop", content="a") + USAGE + DONE)
+
+
+def pool_of(client: Client) -> Any:
+    routes: Any = client._transport._client._transport
+    return routes._through[None]._pool
+
+
+async def idle(client: Client) -> None:
+    async with asyncio.timeout(10):
+        while client.open_streams:
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.timeout(120)
+async def test_no_connection_leaks_after_a_thousand_cancelled_streams() -> None:
+    dice = random.Random(11)
+    scripts: list[Script] = [
+        [HANG],
+        [head(), HANG],
+        [head(), chunk(delta(content="a")), HANG],
+        [head(), *[chunk(delta(reasoning="r")), PAUSE] * 50],
+        [plain("429 No", b"{}")],
+        WHOLE,
+    ]
+
+    async def leave(client: Client, server: WireServer) -> None:
+        reader = asyncio.create_task(read(client, server))
+        await asyncio.sleep(dice.choice([0, 0.001, 0.005, 0.02]))
+        reader.cancel()
+        if dice.random() < 0.5:
+            await asyncio.sleep(0)
+            reader.cancel()
+        await asyncio.wait([reader])
+
+    def script(_: Received) -> Script:
+        return dice.choice(scripts)
+
+    async with quick_client(Clocks(pool_s=20)) as client, WireServer(script) as server:
+        client_pool = pool_of(client)
+        for _ in range(20):
+            await asyncio.gather(*(leave(client, server) for _ in range(50)))
+        await idle(client)
+
+        assert client_pool._requests == []
+        assert all(connection.is_idle() for connection in client_pool.connections)
+        server._script = WHOLE
+        assert await read(client, server) == "a"
+
+
+async def read(client: Client, server: WireServer) -> str:
+    lists = client.stream(REQUEST, key_for(server))
+    return text_of([happening async for batch in lists for happening in batch])
+
+
+async def test_few_connections_are_kept_idle_however_many_streams_end() -> None:
+    meet = asyncio.Event()
+    script: Script = [head(), chunk(delta(content="a")), meet, *WHOLE[1:]]
+    async with quick_client() as client, WireServer(script) as server:
+        readers = [asyncio.create_task(read(client, server)) for _ in range(60)]
+        while server.open < 60:
+            await asyncio.sleep(0.005)
+        meet.set()
+        await asyncio.wait(readers)
+        await idle(client)
+
+        assert len(pool_of(client).connections) <= IDLE_CONNECTIONS
+
+
+async def test_streams_beyond_the_limit_wait_for_a_connection_and_then_say_so() -> None:
+    async with (
+        Client(Clocks(pool_s=0.1), streams=1) as client,
+        WireServer([head(), chunk(delta(content="a")), HANG]) as server,
+    ):
+        first = client.stream(REQUEST, key_for(server))
+        await anext(first)
+        with pytest.raises(Exception, match="no free connection") as caught:
+            await anext(client.stream(REQUEST, key_for(server)))
+        await first.aclose()
+
+    assert getattr(caught.value, "kind", None) == "pool_timeout"
+
+
+async def test_a_slow_listener_slows_the_provider_down_and_loses_nothing() -> None:
+    sent = 0
+    words = [f"{n:05} " + "x" * 1000 for n in range(20_000)]
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head())
+        for word in words:
+            data = chunk(delta(content=word))
+            writer.write(data)
+            await writer.drain()
+            sent += len(data)
+        writer.write(chunk(delta("stop") + DONE) + END)
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(flood, "127.0.0.1", 0)
+    server = WireServer([])
+    server.port = listening.sockets[0].getsockname()[1]
+    async with quick_client() as client, listening:
+        lists = client.stream(REQUEST, key_for(server))
+        seen = list(await anext(lists))
+        before = -1
+        while sent != before:
+            before = sent
+            await asyncio.sleep(0.05)
+        assert sent < BUFFER_BYTES + 16 * 2**20
+        async for batch in lists:
+            seen += batch
+
+    assert text_of(seen) == "".join(words)
+
+
+async def test_closing_the_client_closes_what_is_still_open() -> None:
+    async with WireServer([head(), chunk(delta(content="a")), HANG]) as server:
+        async with quick_client() as client:
+            lists = client.stream(REQUEST, key_for(server))
+            await anext(lists)
+        with pytest.raises(Exception, match="let the connection go"):
+            await anext(lists)
+
+        await server.all_closed()
+
+
+async def test_every_connection_is_kept_alive_by_tcp() -> None:
+    async with (
+        quick_client() as client,
+        WireServer([head(), chunk(delta(content="a")), HANG]) as server,
+    ):
+        lists = client.stream(REQUEST, key_for(server))
+        await anext(lists)
+        ours = [found for found in gc.get_objects() if goes_to(found, server.port)]
+        options = [found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) for found in ours]
+        idle_s = [found.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) for found in ours]
+        await lists.aclose()
+
+    assert options == [1]
+    assert idle_s == [30]
+
+
+def goes_to(found: object, port: int) -> bool:
+    try:
+        is_tcp = isinstance(found, socket.socket) and found.family == socket.AF_INET
+        return is_tcp and found.getpeername()[1] == port
+    except OSError:
+        return False
+
+
+async def test_an_answer_is_asked_for_over_http_1_1_and_unpacked() -> None:
+    async with quick_client() as client, WireServer(WHOLE) as server:
+        await read(client, server)
+
+        assert server.requests[0].version == "HTTP/1.1"
+        assert server.requests[0].headers["accept-encoding"] == "identity"

@@ -1,0 +1,31 @@
+"""One cluster with one worker for all tests that only submit to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.celery_app import client_of
+from tests.harness.cluster import Cluster
+from worker.app import LongstreamApp
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    running = Cluster(
+        tmp_path_factory.mktemp("shared"),
+        LONGSTREAM_WORKER__LEASE_S="2",
+        LONGSTREAM_WORKER__RENEW_S="0.5",
+        LONGSTREAM_WORKER__MAX_ATTEMPTS="1",
+    )
+    running.worker("--concurrency", "20")
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def app(shared: Cluster) -> Iterator[LongstreamApp]:
+    """Celery in this process, as a client of the shared cluster."""
+    with client_of(shared.settings) as client:
+        yield client

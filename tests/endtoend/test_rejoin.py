@@ -1,0 +1,83 @@
+"""Background responses: a lost worker shows no seam, and cancel reaches the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
+from tests.harness.waiting import wait_until
+from worker.cancel import cancel
+from worker.keys import job_keys
+from worker.log import reader
+from worker.log.view import Attempt, Cut
+from worker.outcomes import Outcome
+
+#: About 2,000 visible tokens; at this speed they take some seconds.
+MODEL = "sim:slow"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    running = Cluster(
+        tmp_path,
+        api="background",
+        speed="20",
+        LONGSTREAM_WORKER__LEASE_S="2",
+        LONGSTREAM_WORKER__RENEW_S="0.5",
+        LONGSTREAM_WORKER__DRAIN_S="30",
+    )
+    yield running
+    running.close()
+
+
+def intended(cluster: Cluster) -> str:
+    """The text of the one response that was generated."""
+    started = [entry for entry in cluster.ledger() if entry["path"].endswith("/responses")]
+    assert len(started) == 1, "a second generation was paid for"
+    return str(started[0]["visible"])
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_workers_response_is_taken_up_without_a_seam(cluster: Cluster) -> None:
+    workers = [cluster.worker(), cluster.worker()]
+    cluster.submit("Explain the tides.", "rejoin", MODEL)
+    cluster.kill(running_on(cluster, "rejoin", workers))
+    text, end = read(cluster.client, "rejoin")
+    assert text == intended(cluster)
+    assert (end.outcome, end.attempts) == ("completed", 2)
+    items = list(reader.tail(cluster.client, "rejoin", raw=True))
+    assert [item.mode for item in items if isinstance(item, Attempt)] == ["start", "reattach"]
+    assert not [item for item in items if isinstance(item, Cut)]
+
+
+@pytest.mark.timeout(120)
+def test_a_draining_worker_hands_a_response_over_at_once(cluster: Cluster) -> None:
+    workers = [cluster.worker(), cluster.worker()]
+    cluster.submit("Explain the rain.", "handover", MODEL)
+    running_on(cluster, "handover", workers).terminate()
+    wait_until("another attempt", lambda: attempts(cluster, "handover") == b"2", 10)
+    text, _ = read(cluster.client, "handover")
+    assert text == intended(cluster)
+
+
+@pytest.mark.timeout(120)
+def test_cancel_stops_the_response_at_the_provider(cluster: Cluster) -> None:
+    cluster.worker()
+    cluster.submit("Explain the snow.", "stop", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "stop"))
+    cancel(_no_celery(), cluster.client, cluster.settings, "stop")
+    _, end = read(cluster.client, "stop")
+    assert end.outcome == Outcome.CANCELLED
+    (entry,) = cluster.ledger()
+    assert end.usage is not None
+    assert 0 < end.usage.output == entry["usage"]["completion_tokens"] < 1_000
+    assert cluster.client.hget(job_keys("stop").record, "attempt") == b"1"
+
+
+def _no_celery() -> Any:
+    """A running job is sealed by its worker: nothing is told to Celery from here."""
+    return None

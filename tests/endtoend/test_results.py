@@ -1,0 +1,66 @@
+"""A job's end reaches Celery's result, whatever dies or fails between the two."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from celery import chain
+from celery.result import AsyncResult
+
+from tasks import jobs
+from tasks.generate import generate
+from tests.endtoend.test_canvas import GET_S, PLAIN, prompt, requests
+from tests.harness.cluster import Cluster
+from tests.harness.waiting import wait_until
+from worker.app import LongstreamApp
+from worker.keys import pool_keys
+
+KEYS = pool_keys("simulator")
+
+
+def result_key(job_id: str) -> str:
+    return f"celery-task-meta-{job_id}"
+
+
+def hold_in_the_name_of_a_dead_worker(cluster: Cluster, job_id: str) -> None:
+    """The state that a worker leaves which dies when its job is sealed and not yet stored."""
+    held = {"lease": 10**6, "worker": "dead", "key": "k", "account": "simulator", "run": "r"}
+    pipeline = cluster.client.pipeline()
+    pipeline.delete(result_key(job_id))
+    pipeline.hset(KEYS.held, job_id, json.dumps(held))
+    pipeline.hset(KEYS.places, job_id, 1)
+    pipeline.hincrby(KEYS.load, "dead", 1)
+    pipeline.hincrby(KEYS.streams, "simulator", 1)
+    pipeline.zadd(KEYS.leases, {job_id: 1})
+    pipeline.lpush(KEYS.nudge, "test")
+    pipeline.execute()
+
+
+def settled(cluster: Cluster) -> bool:
+    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.streams, KEYS.leases, KEYS.places)
+
+
+@pytest.mark.parametrize("model", [PLAIN, "sim:500"])
+def test_a_sealed_job_without_a_result_is_not_asked_again(
+    app: LongstreamApp, shared: Cluster, model: str
+) -> None:
+    with requests(shared) as made:
+        first = generate.delay(prompt(), model=model)
+        before = first.get(timeout=GET_S, propagate=False)
+        wait_until("it is settled", lambda: settled(shared))
+        hold_in_the_name_of_a_dead_worker(shared, first.id)
+        again = AsyncResult(first.id, app=app)
+        assert str(again.get(timeout=GET_S, propagate=False)) == str(before)
+    assert len(made) == 1
+    assert jobs.status(first.id).attempt == 1
+    wait_until("it is settled", lambda: settled(shared))
+
+
+def test_a_next_job_that_can_not_be_sent_fails_and_frees_the_slot(
+    app: LongstreamApp, shared: Cluster
+) -> None:
+    last = chain(generate.s(prompt(), model=PLAIN), generate.s(nonsense=1))()
+    with pytest.raises(TypeError, match="nonsense"):
+        AsyncResult(last.id, app=app).get(timeout=GET_S)
+    wait_until("it is settled", lambda: settled(shared))

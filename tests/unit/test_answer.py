@@ -1,0 +1,136 @@
+"""However its bytes are cut, an answer is the same; and a cut answer is never a whole one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+
+from worker.outcomes import Outcome
+from worker.upstream.answer import Answer, Dialect
+from worker.upstream.chat import Chat
+from worker.upstream.failures import truncated
+from worker.upstream.happenings import Finished, Happening, Text, Thinking
+from worker.upstream.responses import Responses
+
+WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+NOISE = st.sampled_from(
+    [b": ping\n\n", b"\n", b"event: x\n\n", b"data:\n\n", b"id: 3\n\n", b"retry: 9\n"]
+)
+#: A part of an answer: noise, or (is it reasoning, the words).
+Part = bytes | tuple[bool, str]
+PARTS = st.lists(st.one_of(NOISE, st.tuples(st.booleans(), WORD)), max_size=8)
+ENDINGS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+
+
+def sse(document: object, end: bytes) -> bytes:
+    lines = json.dumps(document, ensure_ascii=False).encode()
+    return b"data: " + lines + end + end
+
+
+def chat_bytes(parts: list[Part], end: bytes) -> bytes:
+    out = b""
+    for part in parts:
+        if isinstance(part, bytes):
+            out += part.replace(b"\n", end)
+        else:
+            name = "reasoning_content" if part[0] else "content"
+            out += sse({"choices": [{"delta": {name: part[1]}, "finish_reason": None}]}, end)
+    out += sse({"choices": [{"delta": {}, "finish_reason": "stop"}]}, end)
+    out += sse({"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, end)
+    return out + b"data: [DONE]" + end + end
+
+
+def responses_bytes(parts: list[Part], end: bytes) -> bytes:
+    out, said = b"", ""
+    for part in parts:
+        if isinstance(part, bytes):
+            out += part.replace(b"\n", end)
+            continue
+        kind = "reasoning_text" if part[0] else "output_text"
+        said += "" if part[0] else part[1]
+        event = {"type": f"response.{kind}.delta", "item_id": kind, "delta": part[1]}
+        out += sse(event, end)
+    content = [{"type": "output_text", "text": said}]
+    output = [{"id": "output_text", "type": "message", "content": content}]
+    return out + sse({"type": "response.completed", "response": {"output": output}}, end)
+
+
+def read(
+    dialect: Dialect, chunks: list[bytes], how: str = "close"
+) -> tuple[Answer, list[Happening]]:
+    answer = Answer(dialect)
+    happenings: list[Happening] = []
+    for chunk in chunks:
+        if not answer.over:
+            happenings += answer.feed(chunk)
+    if not answer.over:
+        happenings += answer.close() if how == "close" else answer.cut(truncated())
+    return answer, happenings
+
+
+def words(happenings: list[Happening], kind: type = Text) -> str:
+    return "".join(h.text for h in happenings if isinstance(h, kind))  # type: ignore[attr-defined]
+
+
+Wire = Callable[[list[Part], bytes], bytes]
+BOTH = pytest.mark.parametrize(
+    ("dialect", "wire"), [(Chat, chat_bytes), (Responses, responses_bytes)]
+)
+
+
+@BOTH
+@given(parts=PARTS, end=ENDINGS, places=st.lists(st.integers(0, 2000), max_size=9))
+def test_any_cut_of_the_bytes_gives_the_same_answer(
+    dialect: type[Chat], wire: Wire, parts: list[Part], end: bytes, places: list[int]
+) -> None:
+    data = wire(parts, end)
+    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+
+    answer, happenings = read(dialect(), [data[a:b] for a, b in pairwise(edges)])
+
+    said = [part for part in parts if isinstance(part, tuple)]
+    assert answer.failed is None
+    assert words(happenings) == "".join(text for thought, text in said if not thought)
+    assert words(happenings, Thinking) == "".join(text for thought, text in said if thought)
+    assert isinstance(happenings[-1], Finished)
+    assert happenings[-1].outcome is Outcome.COMPLETED
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["close", "cut"])
+@given(parts=PARTS, end=ENDINGS, at=st.integers(0, 3000))
+def test_an_answer_cut_anywhere_is_a_prefix_and_no_success(
+    dialect: type[Chat], wire: Wire, how: str, parts: list[Part], end: bytes, at: int
+) -> None:
+    data = wire(parts, end)
+    at = min(at, len(data))
+    whole = words(read(dialect(), [data])[1])
+
+    answer, happenings = read(dialect(), [data[:at]], how)
+
+    assert whole.startswith(words(happenings))
+    finished = [h for h in happenings if isinstance(h, Finished)]
+    assert (answer.failed is None) == bool(finished)
+    if finished:
+        assert words(happenings) == whole
+        assert happenings[-1] is finished[0]
+
+
+def test_nothing_is_read_after_the_end() -> None:
+    data = chat_bytes([(False, "a")], b"\n")
+    answer, happenings = read(Chat(), [data, data])
+
+    assert words(happenings) == "a"
+    assert answer.over
+
+
+def test_an_event_counts_as_progress_and_a_comment_does_not() -> None:
+    answer = Answer(Chat())
+    answer.feed(b": ping\n\n")
+    assert answer.events == 0
+    answer.feed(b'data: {"type":"keepalive"}\n\n')
+    assert answer.events == 1

@@ -1,0 +1,64 @@
+"""A claim: what `claim.lua` decided about a new attempt, as a typed value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from worker.log import entries
+from worker.log.entries import Mode
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Where a background response can be taken up, as the record keeps it."""
+
+    key: str
+    response_id: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """`first` is the payload of `<attempt>-0`; `offset` the text it keeps, in characters."""
+
+    attempt: int
+    first: bytes
+    mode: Mode
+    offset: int
+    reason: str
+    #: Workers that died under this job, oldest first.
+    lost: tuple[str, ...]
+    cancelled: bool
+    failures: int
+    #: What is left until the deadline; None: there is none.
+    deadline_ms: int | None
+    #: The response to take up; None: there is none, or the mode does not ask for it.
+    point: Point | None
+
+    @property
+    def crashes(self) -> int:
+        return len(self.lost)
+
+
+def claim_of(reply: list[Any]) -> Claim | str:
+    """The reply of `claim.lua`; a word when nothing was claimed."""
+    if reply[0] != b"claimed":
+        return bytes(reply[0]).decode()
+    _, attempt, first, lost, cancelled, failures, resume, deadline_ms = reply
+    entry = entries.decode(first)
+    assert isinstance(entry, entries.Attempt)
+    rejoining = entry.mode is Mode.REATTACH
+    return Claim(
+        attempt=attempt,
+        first=first,
+        mode=entry.mode,
+        offset=entry.offset,
+        reason=entry.reason,
+        lost=tuple(name.decode() for name in lost),
+        cancelled=bool(cancelled),
+        failures=failures,
+        deadline_ms=None if deadline_ms == "" or deadline_ms == b"" else int(deadline_ms),
+        point=msgspec.json.decode(resume, type=Point) if rejoining else None,
+    )

@@ -1,0 +1,165 @@
+"""The pump: what one provider says, moved into one log.
+
+It owns the first two rungs of the recovery ladder. A background response goes on at the provider
+when its stream is cut, so it is taken up again behind the last text that was stored, in the same
+attempt and without a seam; when the provider streams it no more, the client polls it to its end
+and brings the missing rest, verified against what was said. Everything else is for the runner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+
+import msgspec
+
+from settings.model import Key
+from worker.log.claim import Point
+from worker.log.entries import Tokens
+from worker.log.writer import Writer
+from worker.upstream.client import Client
+from worker.upstream.failures import UpstreamFailure
+from worker.upstream.happenings import (
+    Finished,
+    Happening,
+    Refusal,
+    Resumable,
+    Text,
+    Thinking,
+    Usage,
+)
+from worker.upstream.limits import Limits
+from worker.upstream.request import Message, Request
+
+#: How often readers hear of reasoning tokens while nothing visible comes, in seconds.
+_THINKING_EVERY_S = 0.5
+#: A response that can not be taken up this often in a row is left to the next attempt.
+_REJOINS = 5
+#: How long the provider may take to cancel a response and say what it has used, in seconds.
+_FAREWELL_S = 10.0
+
+_CONTINUE = (
+    "Your answer was cut off. Go on exactly behind its last character. "
+    "Repeat nothing, and add no remark about the interruption."
+)
+
+
+def continuing(request: Request, said: str) -> Request:
+    """The request that asks for the rest of an answer. What comes back only approximates it."""
+    more = (Message("assistant", said), Message("user", _CONTINUE))
+    return msgspec.structs.replace(request, messages=(*request.messages, *more))
+
+
+class Pump:
+    """For one attempt. `said` is the text before it, `point` the response to take up first; `hear`
+    is told what the provider says of its limits."""
+
+    def __init__(
+        self,
+        client: Client,
+        writer: Writer,
+        key: Key,
+        *,
+        said: str = "",
+        point: Point | None = None,
+        hear: Callable[[Limits], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._hear = hear
+        self._writer = writer
+        self.key = key
+        self._text = [said] if said else []
+        self._at = None if point is None else Resumable(point.response_id, point.sequence)
+        self._rejoined = 0
+        self._thought = 0
+        self._shown_at = 0.0
+        self.tokens = Tokens()
+
+    @property
+    def text(self) -> str:
+        """Everything said, what came before this attempt included."""
+        return "".join(self._text)
+
+    @property
+    def produced(self) -> int:
+        """Tokens that came, as far as deltas tell; what the provider counts comes at the end."""
+        return self._thought + len(self._text)
+
+    @property
+    def resumable(self) -> bool:
+        """True when the response goes on at the provider without this stream."""
+        return self._at is not None
+
+    async def run(self, request: Request) -> Finished:
+        """Ask, or take up, and move everything; the end it earned. Raises UpstreamFailure."""
+        stream = self._rejoin() if self.resumable else self._client.stream(request, self.key)
+        while True:
+            try:
+                return await self._move(stream)
+            except UpstreamFailure as failure:
+                if not (self.resumable and failure.retryable and self._rejoined < _REJOINS):
+                    raise
+                self._rejoined += 1
+                await asyncio.sleep(random.uniform(0, 2.0**self._rejoined / 4))  # noqa: S311
+                stream = self._rejoin()
+
+    async def cancel(self) -> None:
+        """Stop a background response at the provider, and learn what it has used."""
+        if self._at is None:
+            return
+        with suppress(UpstreamFailure, TimeoutError):
+            async with asyncio.timeout(_FAREWELL_S):
+                used = await self._client.cancel(self.key, self._at.response_id)
+                self._note_usage([used] if used else [])
+
+    def _rejoin(self) -> AsyncGenerator[list[Happening], None]:
+        assert self._at is not None
+        return self._client.resume(self.key, self._at, self.text)
+
+    async def _move(self, stream: AsyncGenerator[list[Happening], None]) -> Finished:
+        loop = asyncio.get_running_loop()
+        async with aclosing(stream) as batches:
+            async for batch in batches:
+                finished = self._take(batch)
+                visible = isinstance(batch[-1], Text)
+                if finished or visible or loop.time() - self._shown_at >= _THINKING_EVERY_S:
+                    self._writer.thinking(self._thought)
+                    self._shown_at = loop.time()
+                if finished is not None:
+                    return finished
+                self._rejoined = 0
+                await self._writer.room()
+        raise AssertionError("the client ended a stream without a Finished")
+
+    def _take(self, batch: list[Happening]) -> Finished | None:
+        self._note_usage(batch)
+        for happening in batch:
+            if isinstance(happening, (Text, Refusal)):
+                self._writer.text(happening.text)
+                self._text.append(happening.text)
+            elif isinstance(happening, Thinking):
+                self._thought += happening.tokens
+            elif isinstance(happening, Limits):
+                self._hear(happening)
+            elif isinstance(happening, Resumable):
+                self._resumable_at(happening)
+            elif isinstance(happening, Finished):
+                return happening
+        return None
+
+    def _resumable_at(self, at: Resumable) -> None:
+        self._at = at
+        point = Point(self.key.alias, at.response_id, at.sequence)
+        self._writer.resumable(msgspec.json.encode(point))
+
+    def _note_usage(self, batch: Sequence[Happening]) -> None:
+        for happening in batch:
+            if isinstance(happening, Usage):
+                self.tokens = Tokens(
+                    input=happening.input_tokens,
+                    cached=happening.cached_tokens,
+                    output=happening.output_tokens,
+                    reasoning=happening.reasoning_tokens,
+                )

@@ -1,0 +1,44 @@
+"""How a worker speaks of the messages it receives: never of what they ask.
+
+Celery puts the arguments of a task into its events, and the body of a message it cannot use into
+the log. Arguments are prompts.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from celery.worker.request import Request
+
+#: The arguments of Celery's log lines that name the fault, by how the lines begin.
+_DISCARDED = {
+    "Received unregistered task": "no task of this name: %s",
+    "Received invalid task message": "no valid task message: %s",
+    "Can't decode message body": "no readable body: %s",
+    "Received and deleted unknown message": "no task message",
+}
+
+
+class QuietRequest(Request):
+    """A received message whose arguments no event and no log line shows."""
+
+    @property
+    def argsrepr(self) -> str:
+        return "()"
+
+    @property
+    def kwargsrepr(self) -> str:
+        return "{}"
+
+
+class WithoutBodies(logging.Filter):
+    """Reduces Celery's reports of discarded messages to one line without their contents."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for start, fault in _DISCARDED.items():
+            if str(record.msg).startswith(start):
+                args = record.args if isinstance(record.args, tuple) else ()
+                record.msg = f"a message was discarded: {fault}"
+                record.args = args[: fault.count("%s")]
+                record.exc_info = None
+        return True

@@ -1,0 +1,52 @@
+"""What an attempt is given, how it is stopped, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from worker.admission.line import Lease
+from worker.outcomes import Outcome
+from worker.upstream.request import Request
+
+
+class Stop(Enum):
+    """Why a stream is told to stop from outside."""
+
+    CANCEL = "cancel"
+    DRAIN = "drain"
+    LOST = "lost"
+    DEADLINE = "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The job ended, now or before; `result` is what the task returns."""
+
+    outcome: Outcome
+    reason: str
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Yielded:
+    """The job is not ended, and not this attempt's any more."""
+
+    reason: str
+
+
+Verdict = Sealed | Yielded
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a task brings: how to ask, and what to make of the answer."""
+
+    lease: Lease
+    build: Callable[[], Request]
+    finish: Callable[[str], Any]
+    #: After this a job that has not begun does not begin any more.
+    expires: datetime | None = None
