@@ -20,7 +20,8 @@ from worker.upstream.failures import UpstreamFailure, failure_of_answer
 POOL = "p"
 KEYS: PoolKeys = pool_keys(POOL)
 #: The numbers of an account's state, as states.lua has them.
-STATE = tuple("rt rw ru rn tt tw tu tn day day_used credit credit_at heard".split())  # noqa: SIM905
+_NUMBERS = "rt rw ru rn rb tt tw tu tn tb day day_used credit credit_at heard"
+STATE = _NUMBERS.split()
 
 
 def key(alias: str, account: str | None = None, secret: str = "s") -> Key:

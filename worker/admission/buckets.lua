@@ -1,7 +1,7 @@
 -- The arithmetic of one bucket: see buckets.py, which says what it guarantees and why.
 --
 -- A bucket is { limit, burst, period } (units, share of the limit, ms) with the state
--- { tat, widest, wide_until, wide_next } (ms, units, ms, units). Nothing here touches the store.
+-- { tat, widest, wide_until, wide_next, busy_since } (ms, units, ms, units, ms). Nothing here touches the store.
 local MEMORY = 1.25
 
 local function usual(bucket, now)
@@ -47,14 +47,16 @@ local function wait_for(bucket, cost, now)
   return math.max(0, math.max(bucket.tat, now) + charge(bucket, width, cost) - now - room)
 end
 
--- Take `cost`; returns the milliseconds it was charged.
+-- Take `cost`; returns the milliseconds it was charged, and those of one unit.
 local function take(bucket, cost, now)
   local width = usual(bucket, now)
   local fitting = math.min(cost, bucket.limit)
   if fitting > bucket.limit * bucket.burst then remember(bucket, fitting, now) end
-  local ms = charge(bucket, math.max(width, fitting), cost)
+  width = math.max(width, fitting)
+  local ms = charge(bucket, width, cost)
+  if bucket.tat <= now then bucket.busy_since = now end
   bucket.tat = math.max(bucket.tat, now) + ms
-  return ms
+  return ms, interval(bucket, width)
 end
 
 -- What could be taken now in small pieces, what is small, and the share of the burst that is free.

@@ -24,7 +24,7 @@ local id, lost = meet(ARGV[5])
 local function adopt(job, number, key, account)
   local lease = { lease = number, worker = worker, key = key, account = account, run = 'adopted',
     at = now, mode = 'refund', tokens = 0,
-    taken = { { account, 0, 0, 0 } } }
+    taken = { { account, 0, 0, 0, 0 } } }
   redis.call('HSET', held, job, cjson.encode(lease))
   redis.call('HINCRBY', load, worker, 1)
   redis.call('HINCRBY', streams, account, 1)
@@ -39,7 +39,8 @@ local function charge_produced(job, lease, produced)
   for _, taken in ipairs(lease.taken) do
     local state = read_state(redis.call('HGET', buckets_of, taken[1]))
     local ms = taken[3] * more / lease.tokens
-    taken[3], state[TT] = taken[3] + ms, math.max(state[TT], now) + ms
+    taken[3] = taken[3] + ms
+    correct(state, TT, TB, ms, now)
     write_state(taken[1], state)
   end
   lease.tokens, lease.produced = lease.tokens + more, produced

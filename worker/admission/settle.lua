@@ -67,7 +67,7 @@ if room > 0 and used_slots >= room then
   local inbox = inboxes .. ':' .. lease.worker
   wake(inbox, 'slot', 1024)
   redis.call('EXPIRE', inbox, 3600)
-elseif ARGV[3] == 'back' or not line_is_empty() then
+elseif ARGV[3] == 'back' or not line_is_empty() and not somebody_wakes_soon() then
   wake(nudge, 'settle', 64)
 end
 return 1
