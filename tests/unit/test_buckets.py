@@ -62,7 +62,7 @@ def used_with_refunds(
         nonlocal bucket
         for job in sorted(job for job in running if job[0] <= until):
             running.remove(job)
-            bucket = bucket.give_back(job[1], job[2])
+            bucket = bucket.give_back(job[1], job[2], until)
 
     for pause, share, used, held in asked:
         now += pause * PERIOD
@@ -72,7 +72,7 @@ def used_with_refunds(
             now += bucket.wait(cost, now)
         refund = bucket.refund(cost, cost * used, now)
         bucket = bucket.take(cost, now)
-        running.append((now + held * PERIOD, refund, now))
+        running.append((now + held * PERIOD, refund, bucket.owed))
         out.append((now, cost * used))
     return out
 
@@ -129,7 +129,7 @@ def test_tightening_never_loosens() -> None:
     assert bucket.tighten(500, 1000.0) == bucket
 
 
-FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until", "wide_next", "busy_since")
+FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until", "wide_next", "returned")
 
 
 class InLua:

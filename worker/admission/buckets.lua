@@ -1,7 +1,7 @@
 -- The arithmetic of one bucket: see buckets.py, which says what it guarantees and why.
 --
 -- A bucket is { limit, burst, period } (units, share of the limit, ms) with the state
--- { tat, widest, wide_until, wide_next, busy_since } (ms, units, ms, units, ms). Nothing here touches the store.
+-- { tat, widest, wide_until, wide_next, returned } (ms, units, ms, units, ms). Nothing here touches the store.
 local MEMORY = 1.25
 
 local function usual(bucket, now)
@@ -47,16 +47,15 @@ local function wait_for(bucket, cost, now)
   return math.max(0, math.max(bucket.tat, now) + charge(bucket, width, cost) - now - room)
 end
 
--- Take `cost`; returns the milliseconds it was charged, and those of one unit.
+-- Take `cost`; returns the milliseconds it was charged, those of one unit, and what it owes.
 local function take(bucket, cost, now)
   local width = usual(bucket, now)
   local fitting = math.min(cost, bucket.limit)
   if fitting > bucket.limit * bucket.burst then remember(bucket, fitting, now) end
   width = math.max(width, fitting)
   local ms = charge(bucket, width, cost)
-  if bucket.tat <= now then bucket.busy_since = now end
   bucket.tat = math.max(bucket.tat, now) + ms
-  return ms, interval(bucket, width)
+  return ms, interval(bucket, width), bucket.tat + bucket.returned
 end
 
 -- What could be taken now in small pieces, what is small, and the share of the burst that is free.

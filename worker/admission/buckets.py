@@ -31,8 +31,8 @@ class Bucket:
     widest: float = 0.0
     wide_until: float = 0.0
     wide_next: float = 0.0
-    #: Since when it has never been paid off: what was taken before can not come back any more.
-    busy_since: float = 0.0
+    #: All that was ever given back, in ms.
+    returned: float = 0.0
 
     def wait(self, cost: float, now: float) -> float:
         """How long until `cost` fits; 0 when it fits now. Always finite."""
@@ -48,8 +48,7 @@ class Bucket:
         fitting = min(cost, self.limit)
         bucket = self._remembering(fitting, now) if fitting > self.limit * self.burst else self
         charge = self._charge(max(self._width(now), fitting), cost)
-        since = now if self.tat <= now else self.busy_since
-        return replace(bucket, tat=max(self.tat, now) + charge, busy_since=since)
+        return replace(bucket, tat=max(self.tat, now) + charge)
 
     def refund(self, cost: float, used: float, now: float) -> float:
         """What comes back of a charge made now when less than `cost` turns out to be used, in ms.
@@ -59,9 +58,16 @@ class Bucket:
         width = max(self._width(now), min(cost, self.limit))
         return self._charge(width, cost) - self._charge(width, used)
 
-    def give_back(self, ms: float, taken_at: float) -> Bucket:
-        """Undo a part of a charge. What time has paid off since is not given back twice."""
-        return replace(self, tat=self.tat - ms) if taken_at >= self.busy_since else self
+    @property
+    def owed(self) -> float:
+        """Right behind a take: when its charge is paid off, by a clock that every return sets
+        back."""
+        return self.tat + self.returned
+
+    def give_back(self, ms: float, owed: float, now: float) -> Bucket:
+        """Undo a part of a charge; only what time has not paid off yet can come back."""
+        left = max(0.0, min(ms, owed - self.returned - now))
+        return replace(self, tat=self.tat - left, returned=self.returned + left)
 
     def headroom(self, now: float) -> float:
         """The share of the burst that is free, from 0 to 1."""

@@ -12,9 +12,9 @@ local function free(job, lease)
 end
 
 -- What a lease was charged too much or too little for the tokens it used, in ms.
-local function difference(lease, tokens, tokens_ms, each_ms)
+local function difference(lease, tokens, tokens_ms, token_ms)
   if tokens > lease.tokens then return tokens_ms * (tokens / math.max(1, lease.tokens) - 1) end
-  return lease.mode == 'admission' and 0 or math.min(tokens * each_ms, tokens_ms) - tokens_ms
+  return lease.mode == 'admission' and 0 or math.min(tokens * token_ms, tokens_ms) - tokens_ms
 end
 
 -- Correct what a lease was charged to what it used: `tokens` nil keeps the estimate, and a lease
@@ -22,14 +22,14 @@ end
 local function correct_charge(lease, tokens, unused)
   if not tokens and not unused then return end
   for _, taken in ipairs(lease.taken) do
-    local scope, request_ms, tokens_ms, day, each_ms = unpack(taken)
+    local scope, day, request_ms, request_owes, tokens_ms, token_ms, tokens_owe = unpack(taken)
     local state = read_state(redis.call('HGET', buckets_of, scope))
     if unused then
-      correct(state, TT, TB, -tokens_ms, lease.at)
-      correct(state, RT, RB, -request_ms, lease.at)
+      correct(state, TT, TB, -tokens_ms, tokens_owe)
+      correct(state, RT, RB, -request_ms, request_owes)
       if state[DAY] == day then state[USED] = math.max(0, state[USED] - 1) end
     else
-      correct(state, TT, TB, difference(lease, tokens, tokens_ms, each_ms), lease.at)
+      correct(state, TT, TB, difference(lease, tokens, tokens_ms, token_ms), tokens_owe)
     end
     write_state(scope, state)
   end

@@ -20,7 +20,7 @@ end
 local function bucket(limit, burst, period, state, at)
   return limit > 0 and { limit = limit, burst = burst, period = period, tat = state[at],
     widest = state[at + 1], wide_until = state[at + 2], wide_next = state[at + 3],
-    busy_since = state[at + 4] }
+    returned = state[at + 4] }
 end
 
 -- With every field it will ever have: a table that grows is a slow one.
@@ -122,21 +122,21 @@ local function reserve(scope, tokens)
   scope.used, scope.dirty, scope.stale = scope.used + 1, true, true
   scope.more = scope.more + 1
   scope.state[USED] = scope.state[USED] + 1
-  local request_ms, tokens_ms, each_ms = 0, 0, 0
-  if scope.requests then request_ms = take(scope.requests, 1, now) end
-  if scope.tokens then tokens_ms, each_ms = take(scope.tokens, tokens, now) end
-  return { scope.name, request_ms, tokens_ms, scope.state[DAY], each_ms }
+  local request_ms, request_owes, tokens_ms, token_ms, tokens_owe, _ = 0, 0, 0, 0, 0, nil
+  if scope.requests then request_ms, _, request_owes = take(scope.requests, 1, now) end
+  if scope.tokens then tokens_ms, token_ms, tokens_owe = take(scope.tokens, tokens, now) end
+  return { scope.name, scope.state[DAY], request_ms, request_owes, tokens_ms, token_ms, tokens_owe }
 end
 
 local function save(scope)
   local state, r, t = scope.state, scope.requests, scope.tokens
   if r then
     state[RT], state[RW], state[RU], state[RN], state[RB] =
-      r.tat, r.widest, r.wide_until, r.wide_next, r.busy_since
+      r.tat, r.widest, r.wide_until, r.wide_next, r.returned
   end
   if t then
     state[TT], state[TW], state[TU], state[TN], state[TB] =
-      t.tat, t.widest, t.wide_until, t.wide_next, t.busy_since
+      t.tat, t.widest, t.wide_until, t.wide_next, t.returned
   end
   write_state(scope.name, state)
 end

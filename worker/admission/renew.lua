@@ -24,7 +24,7 @@ local id, lost = meet(ARGV[5])
 local function adopt(job, number, key, account)
   local lease = { lease = number, worker = worker, key = key, account = account, run = 'adopted',
     at = now, mode = 'refund', tokens = 0,
-    taken = { { account, 0, 0, 0, 0 } } }
+    taken = { { account, 0, 0, 0, 0, 0, 0 } } }
   redis.call('HSET', held, job, cjson.encode(lease))
   redis.call('HINCRBY', load, worker, 1)
   redis.call('HINCRBY', streams, account, 1)
@@ -38,9 +38,9 @@ local function charge_produced(job, lease, produced)
   if lease.mode ~= 'produced' or more <= 0 or lease.tokens <= 0 then return end
   for _, taken in ipairs(lease.taken) do
     local state = read_state(redis.call('HGET', buckets_of, taken[1]))
-    local ms = taken[3] * more / lease.tokens
-    taken[3] = taken[3] + ms
-    correct(state, TT, TB, ms, now)
+    local ms = taken[5] * more / lease.tokens
+    taken[5] = taken[5] + ms
+    correct(state, TT, TB, ms, 0)
     write_state(taken[1], state)
   end
   lease.tokens, lease.produced = lease.tokens + more, produced
