@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,24 @@ class Cluster:
     """`close` ends every process it started, and only those."""
 
     def __init__(
-        self, state: Path, *, speed: str = "max", api: str = "chat", **variables: str
+        self,
+        state: Path,
+        *,
+        speed: str = "max",
+        api: str = "chat",
+        limits: Mapping[str, Any] | None = None,
+        **variables: str,
     ) -> None:
+        """`limits` is what the simulator enforces; see its limits.py."""
         self.state = state
         self._processes: list[subprocess.Popen[bytes]] = []
         self.valkey = Valkey(state)
         announced = state / "simulator.json"
-        self.simulator = self._run(
-            "simulator", "tasks.local.simulator", "--speed", speed, "--announce-file", announced
-        )
+        options: list[object] = ["--speed", speed, "--announce-file", announced]
+        if limits is not None:
+            (state / "limits.json").write_text(json.dumps(limits))
+            options += ["--limits", state / "limits.json"]
+        self.simulator = self._run("simulator", "tasks.local.simulator", *options)
         wait_until("the simulator listens", announced.exists)
         self.base = json.loads(announced.read_text())["url"]
         self.environ = {
@@ -94,6 +104,17 @@ class Cluster:
         )
         submit(self.client, job)
         return job_id
+
+    def configure(self, text: str) -> None:
+        """Let workers that start from now on read this as their file; {base} is the simulator."""
+        (self.state / "longstream.toml").write_text(text.replace("{base}", self.base))
+        self.settings = load(self.environ, self.state)
+
+    def judged(self) -> dict[str, dict[str, int]]:
+        """What the simulator saw of every account it limits."""
+        with urllib.request.urlopen(self.base.removesuffix("/v1") + "/limits", timeout=10) as reply:
+            seen: dict[str, dict[str, int]] = json.load(reply)
+        return seen
 
     def ledger(self) -> list[dict[str, Any]]:
         with urllib.request.urlopen(self.base.removesuffix("/v1") + "/ledger", timeout=10) as reply:

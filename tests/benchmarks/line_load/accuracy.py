@@ -53,12 +53,20 @@ class Accuracy:
 
 
 def accuracy(
-    valkey: Valkey, seconds: float, *, hold_s: tuple[float, float], prompt: int
+    valkey: Valkey,
+    seconds: float,
+    *,
+    hold_s: tuple[float, float],
+    prompt: int,
+    used: tuple[float, float] = (1.0, 1.0),
 ) -> Accuracy:
-    """Eight processes, eight unequal keys, four tenants with more jobs than fit."""
+    """Eight processes, eight unequal keys, four tenants with more jobs than fit.
+
+    `used` of the estimate is drawn evenly between its ends.
+    """
     accounts = unequal()
     jobs = _submit(valkey, accounts, seconds, prompt)
-    load = Load(url=valkey.url, accounts=accounts, hold_s=hold_s, used=(0.5, 1.0))
+    load = Load(url=valkey.url, accounts=accounts, hold_s=hold_s, used=used)
     with tempfile.TemporaryDirectory() as folder, connect(valkey.url) as client:
         processes = Processes(Path(folder), load, 8)
         wait_until("all workers ask", lambda: client.zcard(pool_keys(POOL).workers) == 8)
