@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from settings.model import SIMULATOR
 from tasks.current import current
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
@@ -58,6 +59,7 @@ __all__ = [
     "find",
     "recent",
     "result",
+    "simulated",
     "status",
     "submit",
     "tail",
@@ -132,6 +134,11 @@ def status(job_id: str) -> Record:
 def result(job_id: str) -> Any:
     """The result of a job that completed; None when it has not. Raises UnknownJob."""
     return status(job_id).result
+
+
+def simulated(job_id: str) -> bool:
+    """True when the simulator answers the job, whatever keys this process knows."""
+    return status(job_id).pool == SIMULATOR
 
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:

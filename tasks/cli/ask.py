@@ -40,7 +40,6 @@ def command(
         raise click.UsageError("the prompt is empty: say what to answer")
 
     from tasks import jobs
-    from tasks.cli.follow import conclude, follow, sink_for
     from tasks.cli.prepare import prepare, utf8
 
     utf8("prompt", prompt)
@@ -57,6 +56,9 @@ def command(
     if detach:
         click.echo(job_id)
         return
+    # After the submit: the worker begins while this is loaded.
+    from tasks.cli.follow import conclude, follow, sink_for
+
     simulated = settings.simulated
     end = follow(job_id, "0-0", sink_for(json=as_json, simulated=simulated))
     sys.exit(conclude(end, job_id, simulated=simulated))

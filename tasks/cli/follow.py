@@ -9,7 +9,6 @@ import sys
 
 import click
 
-from settings.model import SIMULATOR
 from tasks import jobs
 from tasks.cli.embedded import Embedded
 from tasks.cli.prepare import say
@@ -62,11 +61,6 @@ def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str
     finally:
         sink.close()
     raise AssertionError("a followed job neither ended nor raised")
-
-
-def is_simulated(job_id: str) -> bool:
-    """True when the simulator answers the job, whatever keys this process knows."""
-    return jobs.status(job_id).pool == SIMULATOR
 
 
 def conclude(end: End, job_id: str, *, simulated: bool) -> int:

@@ -56,10 +56,11 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from difflib import get_close_matches
+        if args and args[0] not in COMMANDS:
+            from difflib import get_close_matches
 
-        if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS)):
-            ctx.fail(f"no command {args[0]!r}, did you mean {close[0]!r}?")
+            if close := get_close_matches(args[0], COMMANDS):
+                ctx.fail(f"no command {args[0]!r}, did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

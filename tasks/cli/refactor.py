@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,9 +56,10 @@ def command(
     written only if it is still what was sent, and Python only if it compiles.
     """
     from tasks import jobs
-    from tasks.cli.follow import conclude, follow, is_simulated, sink_for
-    from tasks.cli.prepare import prepare
+    from tasks.cli.prepare import prepare, say
 
+    if how == "apply" and out is not None:
+        raise click.UsageError("--apply writes over the files and --out beside them: choose one")
     if job is None:
         root, sources = _sources(files, instruction)
         simulated = prepare(serving=True).simulated
@@ -67,14 +69,18 @@ def command(
     else:
         prepare()
         job_id, root = jobs.find(job), Path.cwd()
-        simulated = is_simulated(job_id)
+        simulated = jobs.simulated(job_id)
         sources, instruction = _submitted(job_id)
+    again = f"longstream refactor --resume {job_id}{_options(how, out, force, as_json)}"
     if detach:
         click.echo(job_id)
+        say(f"deliver it with: {again}")
         return
 
+    # After the submit: the worker begins while this is loaded.
+    from tasks.cli.follow import conclude, follow, sink_for
+
     sink = sink_for(json=as_json, simulated=simulated, text_on_stdout=sys.stdout.isatty())
-    again = f"longstream refactor --resume {job_id}" + (" --apply" if how == "apply" else "")
     end = follow(job_id, "0-0", sink, again=again)
     code = conclude(end, job_id, simulated=simulated)
     if code == 0:
@@ -91,6 +97,13 @@ def command(
             as_json=as_json,
         )
     sys.exit(code)
+
+
+def _options(how: str, out: str | None, force: bool, as_json: bool) -> str:
+    """The options of the delivery, as they are typed."""
+    options = {"--apply": how == "apply", "--force": force, "--json": as_json}
+    typed = "".join(f" {option}" for option, given in options.items() if given)
+    return typed + (f" --out {shlex.quote(out)}" if out is not None else "")
 
 
 def _sources(files: Sequence[str], instruction: str) -> tuple[Path, list[SourceFile]]:

@@ -22,7 +22,7 @@ Examples:
 def command(job: str, start: str, raw: bool, as_json: bool) -> None:
     """Show JOB's text as it comes, and what it waits for while none does."""
     from tasks import jobs
-    from tasks.cli.follow import conclude, follow, is_simulated, sink_for
+    from tasks.cli.follow import conclude, follow, sink_for
     from tasks.cli.prepare import prepare
     from worker.log.cursor import Cursor, CursorError
 
@@ -32,6 +32,6 @@ def command(job: str, start: str, raw: bool, as_json: bool) -> None:
         raise click.UsageError(str(error)) from error
     prepare()
     job_id = jobs.find(job)
-    simulated = is_simulated(job_id)
+    simulated = jobs.simulated(job_id)
     end = follow(job_id, start, sink_for(json=as_json, simulated=simulated), raw=raw)
     sys.exit(conclude(end, job_id, simulated=simulated))

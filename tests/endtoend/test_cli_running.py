@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import signal
@@ -157,7 +156,7 @@ def _processes(state: Path, name: str) -> list[str]:
     found = []
     for place in Path("/proc").glob("[0-9]*/fd/*"):
         try:
-            if os.readlink(place) == lock:
+            if str(place.readlink()) == lock:
                 found.append(place.parts[2])
         except OSError:
             continue
