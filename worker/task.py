@@ -55,7 +55,7 @@ class StreamingTask(Task):
     #: Return values are answers: nothing of them may reach a log line or an event.
     resultrepr_maxsize = 0
     #: How the worker speaks of a received message.
-    Request = "worker.quiet:QuietRequest"
+    Request = "worker.received:QuietRequest"
 
     def run(self, *args: Any, **kwargs: Any) -> ModelRequest:
         """Build the request. Must be pure: it runs at submit, and again for each attempt."""
