@@ -25,7 +25,8 @@ import msgspec
 from celery import Task, signals
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
-from kombu.utils.json import dumps
+from kombu.exceptions import EncodeError
+from kombu.utils.json import dumps, loads
 from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
@@ -161,7 +162,7 @@ class StreamingTask(Task):
             raise Ignore
         _thread.held = _Held(here, lease)
         # What follows the job, and its arguments, did not travel with the message.
-        self.request.update(embedded)
+        self.request.update(loads(json.dumps(embedded)))
         if verdict.outcome is Outcome.COMPLETED:
             return verdict.result
         if verdict.outcome in (Outcome.CANCELLED, Outcome.EXPIRED):
@@ -268,5 +269,10 @@ class _Captured:
         properties = {name: options[name] for name in kept if options.get(name) is not None}
         args, kwargs, embedded = body
         # Signatures may hold what only Celery's JSON knows, such as the time of an ETA.
-        body = [args, kwargs, json.loads(dumps(embedded))]
+        try:
+            body = [args, kwargs, json.loads(dumps(embedded))]
+        except (TypeError, ValueError, EncodeError) as error:
+            raise LongstreamError(
+                f"the arguments of what follows the job must be JSON values: {error}"
+            ) from error
         self.message = Message(body=body, headers=headers, properties=properties)
