@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from settings.model import Account, Settings
+from settings.model import Account, Family, Settings
 from settings.wording import shown
 
 PREFIX = "LONGSTREAM_"
@@ -44,6 +44,8 @@ class Setting:
     @property
     def expected(self) -> str:
         """The kind in the user's words: `a whole number from 1 to 2000`."""
+        if choices := _choices(self.kind):
+            return f"one of {', '.join(choices)}"
         noun = next(_NOUNS[kind] for kind in _plain_types(self.kind))
         for rule in _rules(self.kind):
             if rule.min_length is not None:
@@ -66,9 +68,16 @@ class Setting:
         return parsed
 
 
+def _choices(kind: Any) -> tuple[str, ...]:
+    """The words a setting may be; none when it is not a choice."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return next((found for part in get_args(kind) if (found := _choices(part))), ())
+
+
 def _parts(kind: Any) -> Iterator[Any]:
     """The types, rules and words an annotation is made of."""
-    found = get_args(kind)
+    found = () if get_origin(kind) is Literal else get_args(kind)
     if not found:
         yield kind
     for part in found:
@@ -97,11 +106,24 @@ def _settings_of(owner: type, path: tuple[str, ...]) -> Iterator[Setting]:
 SETTINGS = tuple(_settings_of(Settings, ()))
 
 _LIMITS = tuple(_settings_of(Account, ()))
+_FAMILY_LIMITS = tuple(_settings_of(Family, ()))
 
 
 def limits_of(account: str) -> tuple[Setting, ...]:
-    """The limits `[accounts.NAME]` may hold; they have no variable."""
+    """What `[accounts.NAME]` may hold; it has no variable."""
     place = ("accounts", account)
     return tuple(
-        replace(limit, path=place + limit.path) for limit in _LIMITS if limit.path != ("name",)
+        replace(limit, path=place + limit.path)
+        for limit in _LIMITS
+        if limit.path not in (("name",), ("families",))
+    )
+
+
+def limits_of_family(account: str, models: str) -> tuple[Setting, ...]:
+    """What `[accounts.NAME.families."MODELS"]` may hold."""
+    place = ("accounts", account, "families", models)
+    return tuple(
+        replace(limit, path=place + limit.path)
+        for limit in _FAMILY_LIMITS
+        if limit.path != ("models",)
     )

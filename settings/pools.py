@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from settings.catalogue import limits_of
+from settings.catalogue import Setting, limits_of, limits_of_family
 from settings.file import Document, refuse_unknown
 from settings.keys import KeyTable
-from settings.model import Account, Pool
+from settings.model import Account, Family, Pool
 from settings.problems import Problems
 from settings.wording import NAME_RULE, did_you_mean, is_name, place, shown
 
@@ -21,15 +22,50 @@ def accounts_in(document: Document, problems: Problems) -> dict[str, Account]:
 
 
 def _account(name: str, table: Mapping[str, Any], origin: str, problems: Problems) -> Account:
-    limits = {setting.path[-1]: setting for setting in limits_of(name)}
-    refuse_unknown(table, limits, f"accounts.{name}", origin, problems)
+    known = [*(setting.path[-1] for setting in limits_of(name)), "families"]
+    refuse_unknown(table, known, f"accounts.{name}", origin, problems)
+    values = _limits(limits_of(name), table, origin, problems)
+    zone = values.get("day_zone", "UTC")
+    if not _is_zone(zone):
+        problems.add(f"accounts.{name}.day_zone: there is no time zone {shown(zone)} ({origin})")
+    return Account(name=name, families=_families(name, table, origin, problems), **values)
+
+
+def _limits(
+    known: Iterable[Setting], table: Mapping[str, Any], origin: str, problems: Problems
+) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for limit in limits.keys() & table.keys():
-        try:
-            values[limit] = limits[limit].parse(table[limit], is_text=False)
-        except ValueError as error:
-            problems.add(f"{limits[limit].name}: {error} ({origin})")
-    return Account(name=name, **values)
+    for setting in known:
+        if setting.path[-1] in table:
+            try:
+                values[setting.path[-1]] = setting.parse(table[setting.path[-1]], is_text=False)
+            except ValueError as error:
+                problems.add(f"{setting.name}: {error} ({origin})")
+    return values
+
+
+def _families(
+    account: str, table: Mapping[str, Any], origin: str, problems: Problems
+) -> tuple[Family, ...]:
+    where = f"accounts.{account}.families"
+    tables = table.get("families", {})
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
+        problems.add(f'{where}: expected one [{where}."MODELS"] for each family ({origin})')
+        return ()
+    found = []
+    for models, limits in tables.items():
+        known = limits_of_family(account, models)
+        refuse_unknown(limits, [s.path[-1] for s in known], f"{where}.{models}", origin, problems)
+        found.append(Family(models=models, **_limits(known, limits, origin, problems)))
+    return tuple(found)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
 
 
 def pools_in(document: Document, environ: Mapping[str, str], problems: Problems) -> dict[str, Pool]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from settings.model import SIMULATOR
 from tasks.current import current
+from worker.admission.estimates import estimate, pool_taking
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
@@ -38,6 +39,8 @@ from worker.submission import (
 if TYPE_CHECKING:
     import redis
 
+    from worker.admission.overview import AccountView
+    from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
 
 __all__ = [
@@ -53,10 +56,13 @@ __all__ = [
     "Terms",
     "Text",
     "Thinking",
+    "accounts",
     "arguments",
     "atail",
     "cancel",
+    "enable",
     "find",
+    "queues",
     "recent",
     "result",
     "simulated",
@@ -70,10 +76,19 @@ _ID_BYTES = 6
 
 
 def submit(
-    task: str, *args: Any, job_id: str | None = None, terms: Terms | None = None, **kwargs: Any
+    task: str,
+    *args: Any,
+    job_id: str | None = None,
+    terms: Terms | None = None,
+    tenant: str = "default",
+    priority: str = "normal",
+    **kwargs: Any,
 ) -> str:
     """Submit a job and return its id. The same `job_id` again is the same job, so a submit that may
     or may not have arrived can be repeated.
+
+    Tenants share what there is evenly, however many jobs each has waiting; `priority` is urgent,
+    normal or bulk, and stands above that.
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
@@ -84,20 +99,24 @@ def submit(
     if kind is None:
         from tasks.application import app
 
-        options = {"terms": terms} if terms else {}
-        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
+        options = {"task_id": job_id, "tenant": tenant, "priority": priority, "terms": terms}
+        return str(app.tasks[task].apply_async(args, kwargs, **options).id)
     settings = current()
-    model = kind.build(*args, **kwargs).model or settings.model
+    request = kind.build(*args, **kwargs)
+    model, size = request.model or settings.model, estimate(request)
     # The default is the submitter's, and a worker may have another.
     kwargs["model"] = model
     job = Submission(
         job_id=job_id,
         task=task,
         model=model,
-        pool=settings.pool_for(model).name,
+        pool=pool_taking(settings, model, size).name,
         label=kind.label(*args, **kwargs),
         message=plain_message(task, job_id, list(args), kwargs),
         terms=terms or Terms(),
+        estimate=size,
+        tenant=tenant,
+        priority=priority,
     )
     with _store() as client:
         submit_job(client, job)
@@ -171,6 +190,30 @@ def recent(count: int = 20) -> list[Record]:
         raws = pipeline.execute()
     records = (parse_record(i.decode(), raw) for i, raw in zip(found, raws, strict=True))
     return [record for record in records if record is not None]
+
+
+def queues(count: int = 20) -> list[Queue]:
+    """The waiting line of every pool, with its first jobs."""
+    from worker.admission import waiting
+
+    with _store() as client:
+        return waiting.queues(client, current(), count)
+
+
+def accounts() -> list[AccountView]:
+    """Every account: what is left of its limits, what is in use, what rests and why."""
+    from worker.admission import overview
+
+    with _store() as client:
+        return overview.accounts(client, current())
+
+
+def enable(alias: str) -> bool:
+    """Use a key again that was out, and its account; False when nothing kept them out."""
+    from worker.admission import overview
+
+    with _store() as client:
+        return overview.enable(client, current(), alias)
 
 
 def find(prefix: str) -> str:

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 
 from settings.model import Settings
 from worker.admission import line
-from worker.admission.line import Lease
+from worker.admission.line import Ending, Held, Lease
 from worker.keys import job_keys
 from worker.log.commit import GroupCommit
+from worker.log.entries import Tokens
 from worker.runner import Attempt
 from worker.store import connect_async
 from worker.submission import Message
@@ -46,7 +47,8 @@ class Engine:
         self._redis_url = settings.redis_url
         self._attempts: dict[str, Attempt] = {}
         self._leases: dict[str, Lease] = {}
-        self._draining = False
+        self._spent: dict[str, tuple[Tokens | None, Ending]] = {}
+        self.draining = False
         self._turned_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -84,7 +86,7 @@ class Engine:
 
         Safe in a signal handler: it only leaves a note for the loop.
         """
-        self._draining = True
+        self.draining = True
         self._loop.call_soon_threadsafe(self._hand_back, True)
         self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_back, False)
 
@@ -94,9 +96,9 @@ class Engine:
             self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join()
 
-    def leases(self) -> list[Lease]:
-        """The leases to renew."""
-        return list(self._leases.values())
+    def held(self) -> list[Held]:
+        """The leases to renew, with what their answers have so far."""
+        return [self._held(lease) for lease in list(self._leases.values())]
 
     def idle_s(self) -> float:
         """Seconds since the loop last turned. A loop that hangs must lose its leases."""
@@ -125,14 +127,14 @@ class Engine:
     async def _turn(self) -> None:
         while True:
             self._turned_at = time.monotonic()
-            if not self._draining and self._stopping():
+            if not self.draining and self._stopping():
                 self.drain(self.settings.worker.drain_s)
             await asyncio.sleep(_TURN_S)
 
     async def _run(self, work: Work) -> Verdict:
         job_id = work.lease.job_id
-        if self._draining:
-            await self._commit.call(*line.settle(work.lease, self.worker, back=True))
+        if self.draining:
+            await self._commit.call(*line.settle(work.lease, back=True))
             return Yielded("the worker is shutting down")
         if job_id in self._leases:
             return Yielded("this process has the job already")
@@ -145,12 +147,23 @@ class Engine:
             return verdict
         finally:
             del self._attempts[job_id]
+            self._spent[job_id] = attempt.spent(), attempt.ending
             if verdict is None or isinstance(verdict, Yielded):
                 self._leases.pop(job_id, None)
+                del self._spent[job_id]
 
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)
-        await self._commit.call(*line.settle(lease, self.worker, back=False))
+        used, ending = self._spent.pop(lease.job_id, (None, ""))
+        await self._commit.call(*line.settle(lease, back=False, used=used, ending=ending))
+
+    def _held(self, lease: Lease) -> Held:
+        key, attempt = self.settings.key(lease.key), self._attempts.get(lease.job_id)
+        return Held(
+            lease=lease,
+            account=key.account if key else "",
+            produced=attempt.produced if attempt else 0,
+        )
 
     def _stop(self, job_id: str, why: Stop) -> None:
         if (attempt := self._attempts.get(job_id)) is not None:

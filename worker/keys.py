@@ -10,6 +10,7 @@ jobs (bounded by retention). Everything of a job has a TTL from its seal on.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 
 #: Job ids by submission time (ms), for listings; pruned at each submit.
 JOBS = "ls:jobs"
@@ -32,25 +33,37 @@ def job_keys(job_id: str) -> JobKeys:
 
 @dataclass(frozen=True, slots=True)
 class PoolKeys:
-    """One pool's waiting line and leases.
+    """One pool's waiting line, leases and limits. Every script takes all of them, in this order.
 
-    line     zset    job id by place: jobs ready to be granted
+    urgent, normal, bulk   zset    job id by its turn: jobs ready to be granted, by class
     delayed  zset    job id by due time (ms): jobs that may not be granted yet
-    places   hash    job id -> place, from submit to the last settle
+    tickets  hash    job id -> JSON, from submit to the last settle; see tickets.lua
     leases   zset    job id by expiry (ms)
-    held     hash    job id -> JSON: lease, worker, key, account, started, cancel
+    held     hash    job id -> JSON, the lease; see picking.lua
     load     hash    worker -> leases it holds
-    streams  hash    account -> leases on it
+    streams  hash    account, or account and family -> leases on it
     workers  zset    worker by the time (ms) until which it counts as alive
     slots    hash    worker -> how many streams it can run
-    counter  string  last place or lease number given
+    counter  string  last lease number given
     nudge    list    wake-ups for workers that sleep with a free slot
+    fair     string  virtual times of the classes, and the pace of the line; see progress.lua
+    turns    hash    class and tenant -> virtual time of its next job; gone when the line is empty
+    sizes    hash    task, model and effort -> JSON: how long its answers are
+    buckets  hash    account, or account and family -> what is used of it; see states.lua
+    rests    hash    what is kept out of use -> JSON: until when, and why; see rests.lua
+    learned  hash    account, or account and family -> JSON: limits lower than those configured
+    spent    hash    account, quantity and 5 minutes -> how much
+    alarm    string  who of the sleeping workers wakes up next, and when
+    blocked  string  JSON: what the next job waits for
+    epoch    hash    identity of this state; another one means that the store lost it
     inbox    prefix  of a list per worker: wake-ups and cancels for that one
     """
 
-    line: str
+    urgent: str
+    normal: str
+    bulk: str
     delayed: str
-    places: str
+    tickets: str
     leases: str
     held: str
     load: str
@@ -59,9 +72,23 @@ class PoolKeys:
     slots: str
     counter: str
     nudge: str
+    fair: str
+    turns: str
+    sizes: str
+    buckets: str
+    rests: str
+    learned: str
+    spent: str
+    alarm: str
+    blocked: str
+    epoch: str
     inbox: str
 
+    def all(self) -> list[str]:
+        return [getattr(self, field.name) for field in fields(self)]
 
+
+@cache
 def pool_keys(pool: str) -> PoolKeys:
     return PoolKeys(**{field.name: f"ls:{{{pool}}}:{field.name}" for field in fields(PoolKeys)})
 

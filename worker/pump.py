@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 
 import msgspec
@@ -30,6 +30,7 @@ from worker.upstream.happenings import (
     Thinking,
     Usage,
 )
+from worker.upstream.limits import Limits
 from worker.upstream.request import Message, Request
 
 #: How often readers hear of reasoning tokens while nothing visible comes, in seconds.
@@ -62,6 +63,7 @@ class Pump:
         *,
         said: str = "",
         point: Point | None = None,
+        heard: Callable[[Limits], None] = lambda _: None,
     ) -> None:
         self._client = client
         self._writer = writer
@@ -71,7 +73,10 @@ class Pump:
         self._rejoined = 0
         self._thought = 0
         self._shown_at = 0.0
+        self._heard = heard
         self.tokens = Tokens()
+        #: Tokens of this answer so far, counted by delta.
+        self.produced = 0
 
     @property
     def text(self) -> str:
@@ -127,6 +132,7 @@ class Pump:
     def _take(self, batch: list[Happening]) -> Finished | None:
         self._note_usage(batch)
         for happening in batch:
+            self.produced += getattr(happening, "tokens", 1)
             if isinstance(happening, (Text, Refusal)):
                 self._writer.text(happening.text)
                 self._text.append(happening.text)
@@ -134,6 +140,8 @@ class Pump:
                 self._thought += happening.tokens
             elif isinstance(happening, Resumable):
                 self._resumable_at(happening)
+            elif isinstance(happening, Limits):
+                self._heard(happening)
             elif isinstance(happening, Finished):
                 return happening
         return None

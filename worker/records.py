@@ -30,6 +30,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     pool: str
     label: str = ""
+    tenant: str = ""
+    priority: str = ""
     attempt: int = 0
     crashes: int = 0
     failures: int = 0

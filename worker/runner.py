@@ -19,7 +19,8 @@ import structlog
 
 from settings.errors import LongstreamError
 from settings.model import Settings
-from worker.admission import line
+from worker.admission import answers, line
+from worker.admission.line import Ending
 from worker.errors import StoreError
 from worker.keys import job_keys
 from worker.log import reader
@@ -34,6 +35,7 @@ from worker.scripts import script
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
+from worker.upstream.limits import Limits
 from worker.work import Sealed, Stop, Verdict, Work, Yielded
 
 _CLAIM = script("worker.log", "claim")
@@ -59,6 +61,10 @@ class Attempt:
         self._stopped: Stop | None = None
         self._pumping: asyncio.Task[Finished] | None = None
         self._pump: Pump | None = None
+        self._sent_away: Tokens | None = None
+        #: What the line should know of the end.
+        self.ending: Ending = ""
+        self._telling: asyncio.Future[Any] | None = None
         self._failures = 0
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
 
@@ -73,6 +79,16 @@ class Attempt:
             self._stopped = why
             if self._pumping is not None:
                 self._pumping.cancel()
+
+    def spent(self) -> Tokens | None:
+        """What the provider counts, as far as that is known."""
+        tokens = Tokens() if self._pump is None else self._pump.tokens
+        return tokens if tokens != Tokens() else self._sent_away
+
+    @property
+    def produced(self) -> int:
+        """Tokens of the answer so far."""
+        return 0 if self._pump is None else self._pump.produced
 
     async def run(self) -> Verdict:
         """Start, claim, stream, conclude."""
@@ -117,7 +133,7 @@ class Attempt:
             record = await self._record()
             if record is not None:
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
-        await self._commit.call(*line.settle(self._lease, self._worker, back=False))
+        await self._commit.call(*line.settle(self._lease, back=False))
         return Yielded(f"not claimed: {why}")
 
     def _ended_before(self, claim: Claim) -> tuple[Outcome, str] | None:
@@ -178,10 +194,16 @@ class Attempt:
         request = await asyncio.to_thread(self._work.build)
         if claim.mode is Mode.CONTINUE:
             request = continuing(request, said)
-        self._pump = Pump(self._client, writer, key, said=said, point=point)
+        self._pump = Pump(self._client, writer, key, said=said, point=point, heard=self._heard)
         return await self._pump.run(request)
 
+    def _heard(self, limits: Limits) -> None:
+        """Tell the line what an answer's headers say; nobody waits for that."""
+        if heard := answers.hear(self._settings, self._lease, limits):
+            self._telling = asyncio.ensure_future(self._commit.call(*heard))
+
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
+        self.ending = "answered"
         if finished.outcome is not Outcome.COMPLETED:
             return await self._seal(writer, finished.outcome, finished.reason or "")
         assert self._pump is not None
@@ -205,10 +227,14 @@ class Attempt:
     ) -> Verdict:
         """The next rung of the ladder: try again if that may help and the job allows it."""
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
+        told = await answers.told(self._commit, self._settings, self._lease, failure)
+        self._sent_away = told.used
+        self.ending = "refused"
+        if told.free:
+            return await self._hand_back(writer, str(failure), failure=False)
         gone = rejoining and not failure.retryable
-        counts = failure.status != 429 and not gone
-        last = self._failures + 1 >= self._settings.worker.max_attempts
-        if (not failure.retryable and not gone) or (counts and last):
+        last = self._failures + 1 >= self._settings.worker.max_attempts and not gone
+        if told.fails or (not failure.retryable and not gone) or last:
             cut = failure.retryable and writer.length > 0
             return await self._seal(
                 writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
@@ -218,7 +244,7 @@ class Attempt:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
         # A response that is gone, or says something else now, leaves only a marked restart.
         return await self._hand_back(
-            writer, str(failure), failure=counts, wait_s=0.0 if gone else wait_s, forget=gone
+            writer, str(failure), failure=not gone, wait_s=0.0 if gone else wait_s, forget=gone
         )
 
     async def _hand_back(
@@ -232,7 +258,13 @@ class Attempt:
     ) -> Verdict:
         await writer.hand_back("handed_back", reason, failure=failure, forget=forget)
         await self._commit.call(
-            *line.settle(self._lease, self._worker, back=True, wait_ms=_ms(wait_s))
+            *line.settle(
+                self._lease,
+                back=True,
+                wait_ms=_ms(wait_s),
+                used=self.spent(),
+                ending=self.ending,
+            )
         )
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
         return Yielded(reason)

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import msgspec
 import redis
 
 from settings.errors import LongstreamError
 from worker.admission import line
+from worker.admission.estimates import UNKNOWN, Estimate
 from worker.keys import JOBS, SUBMITTING, job_keys
 from worker.scripts import script
 
@@ -24,6 +26,8 @@ _SUBMIT = script("worker.log", "submit")
 
 #: How many of the oldest index members one submit looks at; two a submit outrun their arrival.
 _PRUNED = 2
+
+_TENANT_CHARS = 200
 
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
@@ -111,25 +115,46 @@ class Submission:
     pool: str
     label: str
     message: Message
+    estimate: Estimate = UNKNOWN
+    tenant: str = "default"
+    priority: str = "normal"
     wait_ms: int = 0
     terms: Terms = Terms()
+
+    def ticket(self) -> line.Ticket:
+        """What the line must know of the job. Raises LongstreamError."""
+        if self.priority not in line.CLASSES:
+            raise LongstreamError(
+                f"unknown priority {self.priority!r}: it is one of {', '.join(line.CLASSES)}"
+            )
+        if not 0 < len(self.tenant) <= _TENANT_CHARS:
+            raise LongstreamError(f"a tenant's name has 1 to {_TENANT_CHARS} characters")
+        return line.Ticket(
+            tenant=self.tenant,
+            priority=self.priority,
+            model=self.model,
+            kind=f"{self.task} {self.model} {self.estimate.effort}",
+            prompt=self.estimate.prompt,
+            cap=self.estimate.cap,
+        )
 
 
 def submit(client: redis.Redis, job: Submission) -> None:
     """Write the record, list the job, put it in the line. The same id again changes nothing.
 
-    Raises LongstreamError for an id that can not be one, and StoreFull.
+    Raises LongstreamError for what can not be submitted, and StoreFull.
     """
     if not _ID.fullmatch(job.job_id):
         raise LongstreamError(
             f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
         )
+    ticket = job.ticket()
     try:
         now = _now_ms(client)
         client.zadd(SUBMITTING, {job.job_id: now})
         _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
         _list(client, job.job_id, now)
-        _enter_line(client, job.job_id, job.pool, job.wait_ms)
+        _enter_line(client, job.job_id, job.pool, ticket, job.wait_ms)
     except redis.OutOfMemoryError as error:
         raise StoreFull(
             f"Redis is full, job {job.job_id} was not submitted: "
@@ -146,17 +171,21 @@ def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
     finished = []
     for member in found:
         job_id = member.decode()
-        pool: Any = client.hget(job_keys(job_id).record, "pool")
-        if pool is not None and _enter_line(client, job_id, pool.decode(), 0):
-            finished.append(job_id)
+        stored: Any = client.hmget(job_keys(job_id).record, "pool", "ticket")
+        if stored[0] is not None:
+            pool, ticket = stored[0].decode(), msgspec.json.decode(stored[1], type=line.Ticket)
+            if _enter_line(client, job_id, pool, ticket, 0):
+                finished.append(job_id)
         client.zrem(SUBMITTING, job_id)
     return finished
 
 
-def _enter_line(client: redis.Redis, job_id: str, pool: str, wait_ms: int) -> bool:
+def _enter_line(
+    client: redis.Redis, job_id: str, pool: str, ticket: line.Ticket, wait_ms: int
+) -> bool:
     """True when the job was not in the line before. One that ended stays out of it."""
     waits = client.hget(job_keys(job_id).record, "state") == b"waiting"
-    entered = waits and line.run(client, line.enqueue(pool, job_id, wait_ms=wait_ms)) == 1
+    entered = waits and line.run(client, line.enqueue(pool, job_id, ticket, wait_ms=wait_ms)) == 1
     client.zrem(SUBMITTING, job_id)
     return bool(entered)
 
@@ -172,6 +201,9 @@ def _fields(job: Submission) -> list[Any]:
         "model": job.model,
         "pool": job.pool,
         "label": job.label,
+        "tenant": job.tenant,
+        "priority": job.priority,
+        "ticket": msgspec.json.encode(job.ticket()),
         "message": job.message.dump(),
         "on_interrupt": job.terms.on_interrupt,
     }

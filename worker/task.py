@@ -31,6 +31,7 @@ from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
 from settings.model import Settings
+from worker.admission.estimates import estimate, pool_taking
 from worker.admission.line import Lease
 from worker.engine import Engine
 from worker.errors import JobFailed
@@ -57,6 +58,11 @@ class StreamingTask(Task):
     resultrepr_maxsize = 0
     #: How the worker speaks of a received message.
     Request = "worker.received:QuietRequest"
+
+    #: Whose jobs these are when `apply_async` is not told.
+    tenant = "default"
+    #: How urgent they are: "urgent", "normal" or "bulk"; a number is Celery's own and not ours.
+    priority: str | int | None = None
 
     def run(self, *args: Any, **kwargs: Any) -> ModelRequest:
         """Build the request. Must be pure: it runs at submit, and again for each attempt."""
@@ -109,14 +115,19 @@ class StreamingTask(Task):
         settings: Settings = self.app.longstream
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
+        size = estimate(request)
+        wait_s, options = _wait_s(options)
+        terms = options.pop("terms", None) or Terms()
+        tenant = options.pop("tenant", None) or self.tenant
+        priority = options.pop("priority", None) or self.priority
+        # Celery's own priority is a number, and goes on to the message. The stand-in takes the
+        # message at once: there is nothing to publish again.
+        number = None if isinstance(priority, str) else priority
+        options = options | {"priority": number, "retry": False}
         captured = _Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
-            terms = options.get("terms") or Terms()
-            wait_s, options = _wait_s({n: v for n, v in options.items() if n != "terms"})
-            # The stand-in takes the message at once: there is nothing to publish again.
-            options = options | {"retry": False}
             result = super().apply_async(
                 args, kwargs, task_id, captured, link, link_error, shadow, **options
             )
@@ -125,9 +136,12 @@ class StreamingTask(Task):
                 job_id=task_id,
                 task=str(self.name),
                 model=request.model,
-                pool=settings.pool_for(request.model).name,
+                pool=pool_taking(settings, request.model, size).name,
                 label=self.label(*args, **kwargs),
                 message=captured.message,
+                estimate=size,
+                tenant=str(tenant),
+                priority=priority if isinstance(priority, str) else "normal",
                 wait_ms=int(wait_s * 1000),
                 terms=terms,
             )

@@ -1,4 +1,4 @@
-"""`longstream keys check`: does every key open its door?"""
+"""`longstream keys`: what is left of every account; `check`: does every key open its door?"""
 
 from __future__ import annotations
 
@@ -10,17 +10,66 @@ import click
 
 if TYPE_CHECKING:
     from settings.model import Key, Settings
+    from worker.admission.overview import AccountView
 
 _EPILOG = """\b
 Examples:
+  longstream keys
+  longstream keys --json
   longstream keys check
-  longstream keys check --json
+  longstream keys enable acme-1
 """
 
 
-@click.group()
-def command() -> None:
-    """Check the API keys."""
+@click.group(invoke_without_command=True, epilog=_EPILOG)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object an account.")
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
+    """Show every account: what is left of its limits, streams in use, what rests and why."""
+    if context.invoked_subcommand is not None:
+        return
+    import msgspec
+
+    from tasks import jobs
+    from tasks.cli.prepare import prepare
+
+    prepare()
+    for view in jobs.accounts():
+        if as_json:
+            click.echo(msgspec.json.encode(view).decode())
+        else:
+            _show(view)
+
+
+@command.command()
+@click.argument("alias")
+def enable(alias: str) -> None:
+    """Use the key ALIAS again, and its account, whatever the provider said of them."""
+    from settings.errors import LongstreamError
+    from tasks import jobs
+    from tasks.cli.prepare import prepare
+
+    settings = prepare()
+    if settings.key(alias) is None:
+        known = [key.alias for pool in settings.pools.values() for key in pool.keys]
+        raise LongstreamError(f"there is no key {alias}: there are {', '.join(known)}")
+    was_out = jobs.enable(alias)
+    click.echo(f"{alias} is in use again" if was_out else f"{alias} was not out of use")
+
+
+def _show(view: AccountView) -> None:
+    most = "" if view.streams_limit is None else f" of {view.streams_limit}"
+    click.echo(f"{view.account} (pool {view.pool}; keys {', '.join(view.keys)})")
+    click.echo(f"  streams: {view.streams}{most} in use")
+    for limit in view.limits:
+        lower = f", configured {limit.configured:,.0f}" if limit.limit < limit.configured else ""
+        click.echo(f"  {limit.dimension}: {limit.left:,.0f} free of {limit.limit:,.0f}{lower}")
+    click.echo(
+        f"  last hour: {view.tokens_last_hour:,} tokens, {view.refusals_last_hour} refusals (429)"
+    )
+    for rest in view.rests:
+        left = "until repaired" if rest.left_s is None else f"{rest.left_s:.0f} s left"
+        click.echo(f"  {rest.what} is out of use, {left}: {rest.cause}")
 
 
 @command.command(epilog=_EPILOG)

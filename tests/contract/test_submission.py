@@ -45,7 +45,7 @@ class Dying:
 def test_the_same_id_twice_is_one_job(store: Store) -> None:
     submit(store.sync, job())
     submit(store.sync, job(prompt="another"))
-    assert store.sync.zcard(KEYS.line) == 1
+    assert store.sync.zcard(KEYS.normal) == 1
     stored = store.sync.hget(job_keys("j1").record, "message")
     assert isinstance(stored, bytes)
     assert b"hello" in stored
@@ -53,11 +53,11 @@ def test_the_same_id_twice_is_one_job(store: Store) -> None:
 
 def test_a_job_that_ended_does_not_enter_the_line_again(store: Store) -> None:
     submit(store.sync, job())
-    store.sync.zrem(KEYS.line, "j1")
-    store.sync.hdel(KEYS.places, "j1")
+    store.sync.zrem(KEYS.normal, "j1")
+    store.sync.hdel(KEYS.tickets, "j1")
     store.sync.hset(job_keys("j1").record, "state", "ended")
     submit(store.sync, job())
-    assert store.sync.zcard(KEYS.line) == 0
+    assert store.sync.zcard(KEYS.normal) == 0
 
 
 def test_wherever_a_submit_crashes_the_job_is_whole_or_never_was(store: Store) -> None:
@@ -68,14 +68,14 @@ def test_wherever_a_submit_crashes_the_job_is_whole_or_never_was(store: Store) -
         except Crash:
             resubmit_lost(store.sync, older_than_ms=0)
             recorded = bool(store.sync.exists(job_keys("j1").record))
-            assert store.sync.zcard(KEYS.line) == int(recorded)
+            assert store.sync.zcard(KEYS.normal) == int(recorded)
             assert not store.sync.exists(SUBMITTING)
             continue
         break
     else:
         pytest.fail("the submit never came to its end")
     assert commands > 5
-    assert store.sync.zcard(KEYS.line) == store.sync.zcard(JOBS) == 1
+    assert store.sync.zcard(KEYS.normal) == store.sync.zcard(JOBS) == 1
     assert not store.sync.exists(SUBMITTING)
 
 
@@ -83,7 +83,7 @@ def test_a_repeated_submit_repairs_a_crashed_one(store: Store) -> None:
     with pytest.raises(Crash):
         submit(Dying(store.sync, 4), job())  # type: ignore[arg-type]
     submit(store.sync, job())
-    assert store.sync.zcard(KEYS.line) == 1
+    assert store.sync.zcard(KEYS.normal) == 1
 
 
 def test_a_submit_under_way_is_left_alone(store: Store) -> None:

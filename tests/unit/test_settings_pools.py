@@ -166,3 +166,44 @@ def test_an_unknown_model_is_reported_with_what_is_served() -> None:
 
     with pytest.raises(SettingsError, match=r"unknown model 'c': .* pools serve a, b-\*"):
         settings.pool_for("c")
+
+
+FAMILY = """
+[accounts.acme]
+refill = "slices"
+burst = 0.1
+accounting = "produced"
+day_zone = "America/Los_Angeles"
+[accounts.acme.families."gpt-5.5*"]
+tokens_per_minute = 400_000
+[[pools.p.keys]]
+alias = "k"
+provider = "openai"
+secret = "sk-0123456789"
+account = "acme"
+"""
+
+
+def test_an_account_may_limit_families_of_models() -> None:
+    account = given(FAMILY).accounts["acme"]
+
+    (family,) = account.families
+    assert (family.models, family.tokens_per_minute) == ("gpt-5.5*", 400_000)
+    assert (account.refill, account.burst, account.accounting) == ("slices", 0.1, "produced")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("tokens_per_minute = 400_000", "tokens_per_minute = 0"),
+        ("tokens_per_minute = 400_000", "tokens_per_hour = 4"),
+        ('refill = "slices"', 'refill = "often"'),
+        ("burst = 0.1", "burst = 2"),
+        ('day_zone = "America/Los_Angeles"', 'day_zone = "Mars/Olympus"'),
+        ('[accounts.acme.families."gpt-5.5*"]\n', "families = 3\n"),
+    ],
+)
+def test_what_is_wrong_with_an_account_is_told_by_name(wrong: str, told: str) -> None:
+    assert wrong in FAMILY
+    (problem,) = problems_of(FAMILY.replace(wrong, told))
+    assert told.split(" = ")[0] in problem

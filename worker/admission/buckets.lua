@@ -2,7 +2,6 @@
 --
 -- A bucket is { limit, burst, period } (units, share of the limit, ms) with the state
 -- { tat, widest, wide_until } (ms, units, ms). Nothing here touches the store.
-local buckets = {}
 
 local function usual(bucket, now)
   local least = bucket.limit * bucket.burst
@@ -21,7 +20,7 @@ local function charge(bucket, width, cost)
 end
 
 -- Milliseconds until `cost` fits, 0 when it fits now.
-function buckets.wait(bucket, cost, now)
+local function wait_for(bucket, cost, now)
   local width = usual(bucket, now)
   local fitting = math.min(cost, bucket.limit)
   if fitting > width then
@@ -33,7 +32,7 @@ function buckets.wait(bucket, cost, now)
 end
 
 -- Take `cost`; returns the milliseconds it was charged.
-function buckets.take(bucket, cost, now)
+local function take(bucket, cost, now)
   local width = usual(bucket, now)
   local fitting = math.min(cost, bucket.limit)
   if fitting > bucket.limit * bucket.burst and fitting >= width then
@@ -44,22 +43,17 @@ function buckets.take(bucket, cost, now)
   return ms
 end
 
--- The share of the burst that is free, from 0 to 1.
-function buckets.headroom(bucket, now)
+-- What could be taken now in small pieces, what is small, and the share of the burst that is free.
+local function view(bucket, now)
   local width = usual(bucket, now)
-  local room = math.min(width * interval(bucket, width), bucket.period)
-  return math.max(0, 1 - math.max(0, bucket.tat - now) / room)
-end
-
--- What could be taken now in small pieces, in units.
-function buckets.left(bucket, now)
-  local width = usual(bucket, now)
-  local room = math.min(width * interval(bucket, width), bucket.period)
-  return math.max(0, room - math.max(0, bucket.tat - now)) / interval(bucket, width)
+  local each = interval(bucket, width)
+  local room = math.min(width * each, bucket.period)
+  local left = math.max(0, room - math.max(0, bucket.tat - now))
+  return left / each, width, left / room
 end
 
 -- Nobody may take more than `left` units now; only ever tightens.
-function buckets.tighten(bucket, left, now)
+local function tighten(bucket, left, now)
   local width = usual(bucket, now)
   local room = math.min(width * interval(bucket, width), bucket.period)
   bucket.tat = math.max(bucket.tat, now + math.max(0, room - left * interval(bucket, width)))

@@ -1,22 +1,36 @@
--- Put a job into the waiting line, or back into it. Repeating it changes nothing.
+-- Put a job into the waiting line. Repeating it changes nothing.
 --
--- KEYS     line, delayed, places, held, counter, nudge
+-- KEYS     the pool's
 -- ARGV[1]  job id
 -- ARGV[2]  milliseconds it may not be granted for, 0 for none
+-- ARGV[3]  its ticket without turn and cost, JSON
 -- Returns  1 when it entered the line, 0 when it was there or runs
-local line, delayed, places, held, counter, nudge = unpack(KEYS)
-local job, wait_ms = ARGV[1], tonumber(ARGV[2])
+-- include pool
+-- include tickets
+-- include progress
+local SOON_MS = 100
+local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
-if redis.call('HEXISTS', places, job) == 1 then return 0 end
-local place = redis.call('INCR', counter)
-redis.call('HSET', places, job, place)
+if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
+-- Start-time fair queueing: a tenant's jobs follow each other at the distance of their cost, and
+-- none begins before the class has come to where it is now, so that idle time is not saved up.
+local tenant = ticket.class .. '/' .. ticket.tenant
+local reached = reached_by(ticket.class)
+local turn = math.max(reached, tonumber(redis.call('HGET', turns, tenant) or 0))
+-- Where turns are equal, who came first is first.
+ticket.turn = turn + redis.call('INCR', counter) % 1000000 / 1000000
+local size = decoded(redis.call('HGET', sizes, ticket.kind))
+ticket.cost = math.max(1, ticket.prompt + expected_output(ticket, size))
+ticket.tries = 0
+redis.call('HSET', turns, tenant, exact(turn + ticket.cost))
+redis.call('HSET', tickets, job, cjson.encode(ticket))
 if wait_ms > 0 then
-  local time = redis.call('TIME')
-  redis.call('ZADD', delayed, time[1] * 1000 + math.floor(time[2] / 1000) + wait_ms, job)
+  redis.call('ZADD', delayed, math.floor(now + wait_ms), job)
 else
-  redis.call('ZADD', line, place, job)
+  stand_in_line(job, ticket)
 end
--- One wake-up for one sleeper. The bound keeps wake-ups nobody needs from piling up.
-redis.call('LPUSH', nudge, 'submit')
-redis.call('LTRIM', nudge, 0, 63)
+-- One wake-up for one sleeper, unless one is about to wake up anyhow. The bound keeps wake-ups
+-- nobody needs from piling up.
+local soon = tonumber(string.match(redis.call('GET', alarm) or '', '^%S+') or 0)
+if soon < now or soon > now + SOON_MS then wake(nudge, 'submit', 64) end
 return 1

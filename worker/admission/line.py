@@ -1,25 +1,32 @@
 """The waiting line of a pool, and the leases it grants: typed calls of the scripts beside it.
 
 A lease is capacity and ownership in one: who holds it may run the job and occupies one stream
-of an account, until it expires unless renewed. Time is the server's. Every function here only
-builds a call, `(script, keys, args)`; `run` makes it on a sync client, `GroupCommit.call` on the
-engine's. Repeating a call is safe.
+of an account, until it expires unless renewed. What it will use is reserved with it, and replaced
+by what it did use when it is settled. Time is the server's. Every function here only builds a
+call, `(script, keys, args)`; `run` makes it on a sync client, `GroupCommit.call` on the engine's.
+Repeating a call is safe.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import redis
 
 from settings.model import Account, Pool
-from worker.keys import inbox_key, pool_keys
+from worker.admission.offers import packed
+from worker.keys import pool_keys
+from worker.log.entries import Tokens
 from worker.scripts import Script, script
 
 Call = tuple[Script, list[str], list[Any]]
+
+#: How an attempt ended, for the line: the whole answer came; the provider sent it away; else.
+Ending = Literal["answered", "refused", ""]
 
 _ENQUEUE = script("worker.admission", "enqueue")
 _GRANT = script("worker.admission", "grant")
@@ -27,6 +34,24 @@ _START = script("worker.admission", "start")
 _RENEW = script("worker.admission", "renew")
 _SETTLE = script("worker.admission", "settle")
 _WITHDRAW = script("worker.admission", "withdraw")
+
+CLASSES = ("urgent", "normal", "bulk")
+
+
+class Ticket(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the line must know of a job. `kind` names the jobs whose answers will be alike."""
+
+    tenant: str
+    priority: str = msgspec.field(name="class")
+    model: str
+    kind: str
+    prompt: int
+    cap: int | None = None
+    sticky: str | None = None
+
+
+#: A job nobody said anything about.
+PLAIN = Ticket(tenant="default", priority="normal", model="", kind="", prompt=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +72,18 @@ class Granted:
     sleep_ms: int | None
     #: Jobs put back because their lease expired, with the worker that held it.
     reclaimed: tuple[tuple[str, str], ...]
+    epoch: str
     #: Workers that were not heard of any more: whoever is told removes what they left behind.
     gone: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A lease to renew; `produced` are the tokens its answer has so far."""
+
+    lease: Lease
+    account: str = ""
+    produced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +94,7 @@ class Beat:
     expiry_ms: int | None
     lost: tuple[Lease, ...]
     cancelled: tuple[Lease, ...]
+    epoch: str
 
 
 def run(client: redis.Redis, call: Call) -> Any:
@@ -67,33 +103,27 @@ def run(client: redis.Redis, call: Call) -> Any:
     return made.call(client, keys, args)
 
 
-def enqueue(pool: str, job_id: str, *, wait_ms: int = 0) -> Call:
-    k = pool_keys(pool)
-    return _ENQUEUE, [k.line, k.delayed, k.places, k.held, k.counter, k.nudge], [job_id, wait_ms]
+def enqueue(pool: str, job_id: str, ticket: Ticket = PLAIN, *, wait_ms: int = 0) -> Call:
+    return _ENQUEUE, pool_keys(pool).all(), [job_id, wait_ms, msgspec.json.encode(ticket)]
 
 
 def grant(
     pool: Pool,
-    accounts: dict[str, Account],
+    accounts: Mapping[str, Account],
     worker: str,
     *,
     slots: int,
     elsewhere: int,
     handoff_ms: int,
     alive_ms: int,
+    epoch: str = "",
 ) -> Call:
-    k = pool_keys(pool.name)
-    keys = [k.line, k.delayed, k.places, k.leases, k.held, k.load, k.streams, k.workers, k.slots]
-    offers: list[Any] = []
-    for key in pool.keys:
-        account = accounts.get(key.account)
-        offers += [key.alias, key.account, (account and account.streams) or 0]
-    args = [worker, slots, elsewhere, handoff_ms, alive_ms, *offers]
-    return _GRANT, [*keys, k.counter, k.nudge], args
+    args = [worker, slots, elsewhere, handoff_ms, alive_ms, epoch, packed(pool, accounts)]
+    return _GRANT, pool_keys(pool.name).all(), args
 
 
 def granted(pool: str, reply: Any) -> Granted:
-    sleep_ms, leases, reclaimed, gone = reply
+    sleep_ms, leases, reclaimed, epoch, gone = reply
     return Granted(
         leases=tuple(
             Lease(job_id=job.decode(), pool=pool, number=int(number), key=alias.decode())
@@ -101,53 +131,71 @@ def granted(pool: str, reply: Any) -> Granted:
         ),
         sleep_ms=None if sleep_ms < 0 else int(sleep_ms),
         reclaimed=tuple((job.decode(), worker.decode()) for job, worker in _in(reclaimed, 2)),
+        epoch=epoch.decode(),
         gone=tuple(worker.decode() for worker in gone),
     )
 
 
 def start(lease: Lease, worker: str, run_id: str, *, lease_ms: int) -> Call:
     """Answers 1 when this run may go on, 0 when the lease is gone or another run has it."""
-    k = pool_keys(lease.pool)
-    return _START, [k.leases, k.held], [lease.job_id, lease.number, worker, run_id, lease_ms]
+    args = [lease.job_id, lease.number, worker, run_id, lease_ms]
+    return _START, pool_keys(lease.pool).all(), args
 
 
 def renew(
-    pool: str, worker: str, leases: Sequence[Lease], *, slots: int, lease_ms: int, alive_ms: int
+    pool: str,
+    worker: str,
+    streams: Sequence[Held],
+    *,
+    slots: int,
+    lease_ms: int,
+    alive_ms: int,
+    epoch: str = "",
 ) -> Call:
-    k = pool_keys(pool)
-    args: list[Any] = [worker, slots, lease_ms, alive_ms]
-    for lease in leases:
-        args += [lease.job_id, lease.number]
-    return _RENEW, [k.leases, k.held, k.workers, k.slots], args
+    args: list[Any] = [worker, slots, lease_ms, alive_ms, epoch]
+    for held in streams:
+        lease = held.lease
+        args += [lease.job_id, lease.number, lease.key, held.account, held.produced]
+    return _RENEW, pool_keys(pool).all(), args
 
 
-def beat(leases: Sequence[Lease], reply: Any) -> Beat:
-    expiry_ms, each = reply
-    answers = list(zip(leases, each, strict=True))
+def beat(streams: Sequence[Held], reply: Any) -> Beat:
+    expiry_ms, each, epoch = reply
+    answers = [(held.lease, answer) for held, answer in zip(streams, each, strict=True)]
     return Beat(
         expiry_ms=None if expiry_ms < 0 else int(expiry_ms),
         lost=tuple(lease for lease, answer in answers if answer == 0),
         cancelled=tuple(lease for lease, answer in answers if answer == 2),
+        epoch=epoch.decode(),
     )
 
 
-def settle(lease: Lease, worker: str, *, back: bool, wait_ms: int = 0) -> Call:
-    """Free the lease; `back` puts the job into the line again, at its old place."""
-    k = pool_keys(lease.pool)
-    keys = [k.line, k.delayed, k.places, k.leases, k.held, k.load, k.streams, k.nudge]
-    args = [lease.job_id, lease.number, "back" if back else "done", wait_ms]
-    return _SETTLE, [*keys, inbox_key(lease.pool, worker)], args
+def settle(
+    lease: Lease,
+    *,
+    back: bool,
+    wait_ms: int = 0,
+    used: Tokens | None = None,
+    ending: Ending = "",
+    sticky: str = "",
+) -> Call:
+    """Free the lease; `back` puts the job into the line again, with its old turn.
+
+    `used` None keeps the estimate. `sticky` is the only key the job may run on from now.
+    """
+    spent = [-1, -1] if used is None else [used.input, used.output]
+    args = [lease.job_id, lease.number, "back" if back else "done", wait_ms, *spent]
+    return _SETTLE, pool_keys(lease.pool).all(), [*args, ending, sticky]
 
 
 def withdraw(pool: str, job_id: str) -> Call:
     """Answers b"waiting", b"held" or b"absent"; see the script."""
-    k = pool_keys(pool)
-    return _WITHDRAW, [k.line, k.delayed, k.places, k.held], [job_id, k.inbox]
+    return _WITHDRAW, pool_keys(pool).all(), [job_id]
 
 
 def holder(client: redis.Redis, pool: str, job_id: str) -> str | None:
     """The worker that holds the job's lease."""
-    stored = client.hget(pool_keys(pool).held, job_id)
+    stored: Any = client.hget(pool_keys(pool).held, job_id)
     return None if stored is None else str(json.loads(stored)["worker"])
 
 

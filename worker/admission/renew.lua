@@ -1,30 +1,62 @@
 -- The heartbeat of one worker: keep its leases and itself alive.
 --
--- KEYS     leases, held, workers, slots
+-- KEYS     the pool's
 -- ARGV[1]  worker
 -- ARGV[2]  its slots
 -- ARGV[3]  ms until a lease expires unless renewed
 -- ARGV[4]  ms the worker counts as alive without being heard of
--- ARGV[5+] job id, lease number, for each stream
--- Returns  {ms until the next lease of anyone expires (-1: there is none), answers}
+-- ARGV[5]  the epoch the worker knows, '' for none
+-- ARGV[6+] job id, lease number, key, account, tokens produced so far, for each stream
+-- Returns  {ms until the next lease of anyone expires (-1: there is none), answers, epoch}
 --          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
 --          asked for
-local leases, held, workers, slots = unpack(KEYS)
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include pool
+-- include workers
+-- include states
+-- include epochs
+local worker = ARGV[1]
 
-redis.call('ZADD', workers, now + ARGV[4], ARGV[1])
-redis.call('HSET', slots, ARGV[1], ARGV[2])
+hear_of(worker, ARGV[2], ARGV[4])
+local id, lost = meet(ARGV[5])
+
+-- The store lost this lease, and nobody else has the job: what runs goes on to count.
+local function adopt(job, number, key, account)
+  local lease = { lease = number, worker = worker, key = key, account = account, run = 'adopted',
+    at = now, mode = 'refund', tokens = 0,
+    taken = { { account, 0, 0, 0 } } }
+  redis.call('HSET', held, job, cjson.encode(lease))
+  redis.call('HINCRBY', load, worker, 1)
+  redis.call('HINCRBY', streams, account, 1)
+  if number > tonumber(redis.call('GET', counter) or 0) then redis.call('SET', counter, number) end
+  return lease
+end
+
+-- Where a provider counts tokens as they are produced, so do we.
+local function charge_produced(job, lease, produced)
+  local more = produced - (lease.produced or 0)
+  if lease.mode ~= 'produced' or more <= 0 or lease.tokens <= 0 then return end
+  for _, taken in ipairs(lease.taken) do
+    local state = read_state(redis.call('HGET', buckets_of, taken[1]))
+    local ms = taken[3] * more / lease.tokens
+    taken[3], state[TT] = taken[3] + ms, math.max(state[TT], now) + ms
+    write_state(taken[1], state)
+  end
+  lease.tokens, lease.produced = lease.tokens + more, produced
+  redis.call('HSET', held, job, cjson.encode(lease))
+end
+
 local replies = {}
-for i = 5, #ARGV, 2 do
-  local stored = redis.call('HGET', held, ARGV[i])
-  local lease = stored and cjson.decode(stored)
-  if lease and lease.lease == tonumber(ARGV[i + 1]) then
-    redis.call('ZADD', leases, now + ARGV[3], ARGV[i])
+for i = 6, #ARGV, 5 do
+  local job, number = ARGV[i], tonumber(ARGV[i + 1])
+  local lease = decoded(redis.call('HGET', held, job))
+  if not lease and lost then lease = adopt(job, number, ARGV[i + 2], ARGV[i + 3]) end
+  if lease and lease.lease == number then
+    redis.call('ZADD', leases, math.floor(now + ARGV[3]), job)
+    charge_produced(job, lease, tonumber(ARGV[i + 4]))
     table.insert(replies, lease.cancel and 2 or 1)
   else
     table.insert(replies, 0)
   end
 end
-local wake = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
-return { wake and math.max(0, tonumber(wake) - now) or -1, replies }
+local first = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+return { first and math.max(0, math.ceil(first - now)) or -1, replies, id }

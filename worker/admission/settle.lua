@@ -1,42 +1,73 @@
--- End a lease: free its slot, and put the job back into the line or take it out for good.
+-- End a lease: free its slot, correct its charge, and put the job back into the line or take it
+-- out for good.
 --
--- KEYS     line, delayed, places, leases, held, load, streams, nudge, inbox of the worker
+-- KEYS     the pool's
 -- ARGV[1]  job id
 -- ARGV[2]  lease number
 -- ARGV[3]  'done' or 'back'
--- ARGV[4]  ms a job put back may not be granted for, 0 for none; it keeps its place
+-- ARGV[4]  ms a job put back may not be granted for, 0 for none; it keeps its turn
+-- ARGV[5]  tokens the prompt took, -1 when not known
+-- ARGV[6]  tokens the answer took, -1 when not known
+-- ARGV[7]  'refused' when the provider sent the job away, 'answered' when it gave the whole answer
+-- ARGV[8]  the only key the job may run on from now, '' for any
 -- Returns  1 when settled, 0 when the lease was settled or lost before
-local line, delayed, places, leases, held, load, streams, nudge, inbox = unpack(KEYS)
+-- include pool
+-- include tickets
+-- include states
+-- include leases
+-- include rests
 local job, wait_ms = ARGV[1], tonumber(ARGV[4])
+local input, output, how = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 
-local stored = redis.call('HGET', held, job)
-if not stored then return 0 end
-local lease = cjson.decode(stored)
-if lease.lease ~= tonumber(ARGV[2]) then return 0 end
+local lease = decoded(redis.call('HGET', held, job))
+if not lease or lease.lease ~= tonumber(ARGV[2]) then return 0 end
+local room = tonumber(redis.call('HGET', slots, lease.worker) or 0)
+local used_slots = tonumber(redis.call('HGET', load, lease.worker) or 0)
+free(job, lease)
+local used = input >= 0 and output >= 0 and input + output or nil
+correct_charge(lease, used, lease.run == '')
 
-local function decrement(hash, field)
-  if redis.call('HINCRBY', hash, field, -1) <= 0 then redis.call('HDEL', hash, field) end
+local ticket = decoded(redis.call('HGET', tickets, job))
+if used and used > 0 then
+  count_spent(lease.account, 'tokens', used)
+  if ticket then correct_turn(ticket, ARGV[3] == 'done' and used - ticket.cost or used) end
+end
+if how == 'answered' and ticket then
+  local size = decoded(redis.call('HGET', sizes, ticket.kind))
+  if not size then
+    size = { mean = output, deviation = output / 2 }
+  else
+    size.deviation = size.deviation + (math.abs(output - size.mean) - size.deviation) / 4
+    size.mean = size.mean + (output - size.mean) / 8
+  end
+  if output > 0 then redis.call('HSET', sizes, ticket.kind, cjson.encode(size)) end
+  local state = read_state(redis.call('HGET', buckets_of, lease.account))
+  if state[AT] > 0 and state[CREDIT] < RETRIES then
+    state[CREDIT], state[AT] = math.min(RETRIES, retries(state) + EARNED), now
+    write_state(lease.account, state)
+  end
+  -- Another key answered what this one refused: the key was at fault, not the request.
+  if ticket.avoid then condemn(ticket.avoid) end
 end
 
-redis.call('ZREM', leases, job)
-redis.call('HDEL', held, job)
-decrement(load, lease.worker)
-decrement(streams, lease.account)
 if ARGV[3] == 'done' then
-  redis.call('HDEL', places, job)
-elseif wait_ms > 0 then
-  local time = redis.call('TIME')
-  redis.call('ZADD', delayed, time[1] * 1000 + math.floor(time[2] / 1000) + wait_ms, job)
+  redis.call('HDEL', tickets, job)
 else
-  redis.call('ZADD', line, redis.call('HGET', places, job), job)
+  if ticket then
+    if how == 'refused' then ticket.tries = ticket.tries + 1 end
+    if ARGV[8] ~= '' then ticket.sticky = ARGV[8] end
+    redis.call('HSET', tickets, job, cjson.encode(ticket))
+  end
+  return_to_line(job, lease, wait_ms)
 end
 
--- The worker has a free slot; someone else may have been waiting for the account's.
-redis.call('LPUSH', inbox, 'slot')
-redis.call('LTRIM', inbox, 0, 1023)
-redis.call('EXPIRE', inbox, 3600)
-if redis.call('EXISTS', line) == 1 or ARGV[3] == 'back' then
-  redis.call('LPUSH', nudge, 'settle')
-  redis.call('LTRIM', nudge, 0, 63)
+-- One wake-up: a worker that was full hears of its free slot, and takes what became free with it;
+-- else any worker that sleeps will do. One that has no slots is shutting down, and takes nothing.
+if room > 0 and used_slots >= room then
+  local inbox = inboxes .. ':' .. lease.worker
+  wake(inbox, 'slot', 1024)
+  redis.call('EXPIRE', inbox, 3600)
+elseif ARGV[3] == 'back' or not line_is_empty() then
+  wake(nudge, 'settle', 64)
 end
 return 1

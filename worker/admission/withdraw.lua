@@ -1,22 +1,25 @@
 -- Take a job that was cancelled out of the line, or tell the worker that runs it.
 --
--- KEYS     line, delayed, places, held
+-- KEYS     the pool's
 -- ARGV[1]  job id
--- ARGV[2]  key prefix of the workers' inboxes, in the same hash slot
 -- Returns  'waiting' taken out; 'held' a worker was told; 'absent' neither
-local line, delayed, places, held = unpack(KEYS)
+-- include pool
+-- include tickets
 local job = ARGV[1]
 
-local stored = redis.call('HGET', held, job)
-if stored then
-  local lease = cjson.decode(stored)
+local lease = decoded(redis.call('HGET', held, job))
+if lease then
   lease.cancel = true
   redis.call('HSET', held, job, cjson.encode(lease))
-  local inbox = ARGV[2] .. ':' .. lease.worker
+  local inbox = inboxes .. ':' .. lease.worker
   redis.call('LPUSH', inbox, 'cancel ' .. job)
   redis.call('EXPIRE', inbox, 3600)
   return 'held'
 end
-if redis.call('ZREM', line, job) + redis.call('ZREM', delayed, job) == 0 then return 'absent' end
-redis.call('HDEL', places, job)
+local ticket = decoded(redis.call('HGET', tickets, job))
+if not ticket then return 'absent' end
+redis.call('ZREM', lines[ticket.class], job)
+redis.call('ZREM', delayed, job)
+redis.call('HDEL', tickets, job)
+correct_turn(ticket, -ticket.cost)
 return 'waiting'

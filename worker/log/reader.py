@@ -65,7 +65,7 @@ def follow(job_id: str, start: Cursor = START, *, raw: bool = False, wait: bool 
             if (yield from _last_word(job_id, cursor)):
                 return
             continue
-        if status != shown or time.monotonic() - shown_at >= _REPEAT_S:
+        if status.changed(shown) or time.monotonic() - shown_at >= _REPEAT_S:
             shown, shown_at = status, time.monotonic()
             yield status
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from typing import Any
 
 from worker.errors import UnknownJob
-from worker.keys import job_keys, pool_keys
+from worker.keys import PoolKeys, job_keys, pool_keys
 from worker.log.view import Status
 from worker.records import State
 
@@ -32,7 +33,7 @@ def status_steps(job_id: str) -> Generator[tuple[Any, ...], Any, Status]:
             "stopping: cancel was asked for" if cancel else f"on {name} with key {key.decode()}"
         )
         return Status(state="running", detail=detail)
-    return (yield from _waiting(job_id, keys.line, keys.delayed, keys.workers, now, why))
+    return (yield from _waiting(job_id, keys, now, why))
 
 
 def _now_ms() -> Generator[tuple[Any, ...], Any, int]:
@@ -48,22 +49,65 @@ def _orphaned(workers: str, now: int, name: str) -> Generator[tuple[Any, ...], A
 
 
 def _waiting(
-    job_id: str, line: str, delayed: str, workers: str, now: int, why: bytes | None
+    job_id: str, keys: PoolKeys, now: int, why: bytes | None
 ) -> Generator[tuple[Any, ...], Any, Status]:
-    alive = yield ("ZCOUNT", workers, now, "+inf")
-    place = yield ("ZRANK", line, job_id)
-    due = yield ("ZSCORE", delayed, job_id)
-    reason = f" ({why.decode()})" if why else ""
+    last = f"last time: {why.decode()}" if why else ""
+    alive = yield ("ZCOUNT", keys.workers, now, "+inf")
+    ticket = yield ("HGET", keys.tickets, job_id)
+    due = yield ("ZSCORE", keys.delayed, job_id)
+    place = None
+    if ticket is not None:
+        place = yield ("ZRANK", getattr(keys, json.loads(ticket)["class"]), job_id)
     if not alive:
-        return Status(state="waiting", detail=f"{NO_WORKER}{reason}", place=place)
+        return _status(NO_WORKER, last, place=place)
     if due is not None:
-        return Status(
-            state="waiting", detail=f"not before {max(0, int(due) - now) / 1000:.0f} s{reason}"
-        )
+        wait_s = max(0, int(due) - now) / 1000
+        return _status(f"not before {wait_s:.0f} s", last, starts_ms=int(due))
     if place is None:
-        return Status(state="waiting", detail=f"being handed to a worker{reason}")
-    ahead = f"{place} ahead of it" if place else "next in the line"
-    return Status(state="waiting", detail=f"{ahead}{reason}", place=place)
+        return _status("being handed to a worker", last)
+    reason, starts_ms = yield from _hold_up(keys, now, place)
+    return _status(reason, last, place=place, starts_ms=starts_ms, now=now)
+
+
+def _hold_up(
+    keys: PoolKeys, now: int, place: int
+) -> Generator[tuple[Any, ...], Any, tuple[str, int | None]]:
+    """What a job at this place waits for, and when it is expected to start."""
+    slots = yield ("HVALS", keys.slots)
+    used = yield ("HVALS", keys.load)
+    blocked = yield ("GET", keys.blocked)
+    progress = yield ("GET", keys.fair)
+    pace = json.loads(progress)[-1] if progress else 0.0
+    ahead_ms = place * pace
+    if sum(map(int, used)) >= sum(map(int, slots)):
+        return f"all {sum(map(int, slots))} slots of the workers are taken", None
+    if blocked is None:
+        return "", int(now + ahead_ms) if pace else None
+    head = json.loads(blocked)
+    until = head.get("until")
+    return head.get("reason", ""), None if until is None else int(max(until, now) + ahead_ms)
+
+
+def _status(
+    reason: str,
+    last: str,
+    *,
+    place: int | None = None,
+    starts_ms: int | None = None,
+    now: int | None = None,
+) -> Status:
+    ahead = [] if place is None else [f"{place} ahead of it" if place else "next in the line"]
+    expected = []
+    if starts_ms is not None and now is not None:
+        expected = [f"expected to start in {max(0, starts_ms - now) / 1000:.0f} s"]
+    parts = [*ahead, *expected, *filter(None, (reason, last))]
+    return Status(
+        state="waiting",
+        detail="; ".join(parts),
+        place=place,
+        reason=reason,
+        starts_ms=starts_ms,
+    )
 
 
 NO_WORKER = "no worker is running: start one with `longstream worker`, or `longstream up`"

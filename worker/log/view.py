@@ -64,7 +64,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag="status", omit_defau
 
     state: str
     detail: str = ""
+    #: How many jobs of its class stand before a waiting one.
     place: int | None = None
+    reason: str = ""
+    #: When a waiting job is expected to start, in ms of the server's clock.
+    starts_ms: int | None = None
+
+    def changed(self, shown: Status | None) -> bool:
+        """Whether there is news in it: an expected time that moves a little is none."""
+        if shown is None or self.state != shown.state or self.state != "waiting":
+            return self != shown
+        return (self.place, self.reason) != (shown.place, shown.reason)
 
 
 Followed = Text | Cut | Thinking | Attempt | Note | End | Status

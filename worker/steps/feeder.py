@@ -51,6 +51,7 @@ class Feeder:
         self._publish = publish
         self._cancel = cancel
         self._discard = discard
+        self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._main, name="longstream-feeder", daemon=True)
 
@@ -125,8 +126,10 @@ class Feeder:
             elsewhere=elsewhere,
             handoff_ms=int(worker.handoff_s * 1000),
             alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
+            epoch=self._epochs.get(pool, ""),
         )
         answer = line.granted(pool, line.run(client, call))
+        self._epochs[pool] = answer.epoch
         for job_id, lost in answer.reclaimed:
             _log.warning("lease.reclaimed", job=job_id, worker=lost)
         for gone in answer.gone:
@@ -140,7 +143,7 @@ class Feeder:
             self._publish(client, lease)
         except Exception as error:
             _log.warning("job.not_published", job=lease.job_id, error=type(error).__name__)
-            line.run(client, line.settle(lease, self._worker, back=True))
+            line.run(client, line.settle(lease, back=True))
 
     def _forget(self, client: redis.Redis, pool: str, worker: str) -> None:
         """Remove what a dead worker leaves behind: its inbox, and its queue."""

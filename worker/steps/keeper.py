@@ -15,7 +15,7 @@ import redis
 import structlog
 
 from worker.admission import line
-from worker.admission.line import Lease
+from worker.admission.line import Held
 from worker.engine import Engine
 from worker.keys import inbox_key
 from worker.store import connect
@@ -44,6 +44,7 @@ class Keeper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._settings = engine.settings
+        self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
         self._swept_at = -math.inf
         self._thread = threading.Thread(target=self._main, name="longstream-keeper", daemon=True)
@@ -76,9 +77,9 @@ class Keeper:
         turning = self._engine.idle_s() < self._settings.worker.lease_s / 2
         if not turning:
             _log.error("engine.stuck", idle_s=round(self._engine.idle_s(), 1))
-        held = self._engine.leases() if turning else []
+        held = self._engine.held() if turning else []
         return min(
-            self._renew(client, pool, [lease for lease in held if lease.pool == pool])
+            self._renew(client, pool, [stream for stream in held if stream.lease.pool == pool])
             for pool in self._settings.pools
         )
 
@@ -90,17 +91,20 @@ class Keeper:
         for job_id in resubmit_lost(client, _CRASHED_MS):
             _log.warning("job.submit_finished", job=job_id)
 
-    def _renew(self, client: redis.Redis, pool: str, leases: list[Lease]) -> float:
+    def _renew(self, client: redis.Redis, pool: str, streams: list[Held]) -> float:
         worker = self._settings.worker
         call = line.renew(
             pool,
             self._engine.worker,
-            leases,
-            slots=worker.concurrency,
+            streams,
+            # No slots: whoever frees something of this worker wakes another one.
+            slots=0 if self._engine.draining else worker.concurrency,
             lease_ms=int(worker.lease_s * 1000),
             alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
+            epoch=self._epochs.get(pool, ""),
         )
-        beat = line.beat(leases, line.run(client, call))
+        beat = line.beat(streams, line.run(client, call))
+        self._epochs[pool] = beat.epoch
         for lease in beat.lost:
             self._engine.stop(lease.job_id, Stop.LOST)
         for lease in beat.cancelled:

@@ -30,7 +30,7 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
     stored = client.hget(job_keys(lease.job_id).record, "message")
     if stored is None:
         _log.warning("job.without_record", job=lease.job_id)
-        line.run(client, line.settle(lease, worker, back=False))
+        line.run(client, line.settle(lease, back=False))
         return
     assert isinstance(stored, bytes)
     message = Message.load(stored)

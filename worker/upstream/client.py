@@ -26,6 +26,7 @@ from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
 from worker.upstream.following import follow, opened, rest_of
 from worker.upstream.happenings import Happening, Resumable, Usage
+from worker.upstream.limits import limits_in
 from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
 from worker.upstream.response_shapes import usage_of
@@ -73,6 +74,8 @@ class Client:
         """Asks, and yields what happens, one list per read; the last happening is `Finished`."""
         exchange, head, watch, body = await self._ask(request, key)
         dialect = _dialect(request, body)
+        if limits := limits_in(head.headers):
+            yield [limits]
         async with aclosing(follow(exchange, head, dialect, watch, key.alias)) as lists:
             async for happenings in lists:
                 yield happenings

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from settings.errors import LongstreamError
 from worker.upstream.error_bodies import ErrorBody, error_in_bytes
 from worker.upstream.failure_table import Fault, row_for, row_for_page
+from worker.upstream.limits import Limits, limits_in
 from worker.upstream.retry_after import Advice, advice_in
 
 #: What is kept of a page or of bytes that are not a stream.
@@ -49,6 +50,7 @@ class UpstreamFailure(LongstreamError):
         code: str | None = None,
         param: str | None = None,
         sample: bytes = b"",
+        limits: Limits = Limits(),  # noqa: B008
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -62,6 +64,7 @@ class UpstreamFailure(LongstreamError):
         self.code = code
         self.param = param
         self.sample = sample[:SAMPLE_BYTES]
+        self.limits = limits
         self.reasoning = 0
         self.visible = 0
 
@@ -113,6 +116,7 @@ def failure_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> U
         code=error.codes[0] if error.codes else None,
         param=error.param,
         sample=b"" if error.message else body,
+        limits=limits_in(headers),
     )
 
 

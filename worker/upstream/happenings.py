@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from worker.outcomes import Outcome
+from worker.upstream.limits import Limits
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):
@@ -63,4 +64,4 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     reason: str | None
 
 
-Happening = Text | Thinking | Refusal | ToolCall | Usage | Resumable | Finished
+Happening = Text | Thinking | Refusal | ToolCall | Usage | Limits | Resumable | Finished

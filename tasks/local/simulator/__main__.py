@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tasks.local.simulator.catalogue import table
+from tasks.local.simulator.limits import read_limits
 from tasks.local.simulator.server import Simulator
 
 LOOPBACK = "127.0.0.1"
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="stop when stdin ends, so as not to outlive the process that holds it",
     )
+    parser.add_argument("--limits", metavar="FILE", help="real limits by account; see limits.py")
     parser.add_argument("--list", action="store_true", help="print the models and stop")
     return parser
 
@@ -67,7 +69,8 @@ def _speed(text: str) -> float:
 
 
 async def _run(options: argparse.Namespace) -> None:
-    simulator = Simulator(speed=options.speed)
+    limits = read_limits(options.limits) if options.limits else None
+    simulator = Simulator(speed=options.speed, limits=limits)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -18,6 +18,7 @@ import msgspec
 from tasks.local.simulator import failures
 from tasks.local.simulator.ask import Ask, Refusal, parse_chat, parse_responses
 from tasks.local.simulator.ledger import Entry, Ledger, key_hash
+from tasks.local.simulator.limits import Judge, LimitsFile
 from tasks.local.simulator.performer import Performer
 from tasks.local.simulator.retrieval import Responses
 from tasks.local.simulator.scenarios import every, find
@@ -36,8 +37,9 @@ _GENERATIONS: dict[str, Callable[[bytes], Ask | Refusal]] = {
 class Simulator:
     """The server. `speed` divides every silence; 0 leaves none."""
 
-    def __init__(self, *, speed: float = 1.0) -> None:
+    def __init__(self, *, speed: float = 1.0, limits: LimitsFile | None = None) -> None:
         self.ledger = Ledger()
+        self._judge = Judge(limits)
         self._speed = speed
         self._responses = Responses(self.ledger, speed)
         self._streams: set[asyncio.Task[None]] = set()
@@ -102,7 +104,10 @@ class Simulator:
             script = self._generation(request, entry, generation)
         else:
             script = self._route(request, entry)
-        return await Performer(connection, entry, self._speed).perform(script)
+        try:
+            return await Performer(connection, entry, self._speed).perform(script)
+        finally:
+            self._judge.done(entry.id)
 
     def _generation(
         self, request: Request, entry: Entry, parse: Callable[[bytes], Ask | Refusal]
@@ -125,7 +130,10 @@ class Simulator:
         self.ledger.intend(entry, ask, answer.text)
         if ask.dialect == "responses":
             self._responses.keep(ask, scenario, answer, entry)
+        thinking = sum(burst.tokens for burst in answer.bursts)
+        tokens = ask.prompt_tokens + len(answer.tokens) + thinking
         script = scenario.script(ask, answer)
+        script = self._judge.judge(request.secret, entry.id, tokens, script)
         return self._responses.begun(ask, script) if ask.background else script
 
     def _route(self, request: Request, entry: Entry) -> Script:
@@ -136,6 +144,8 @@ class Simulator:
             return failures.no_path(request.method, request.path)
         if path == "/health":
             return self._health()
+        if path == "/limits":
+            return self._judge.report()
         if path == "/ledger" or path.startswith("/ledger/"):
             return self._ledger(path, request.parameters.get("last", ""))
         if path == "/v1/models" or path.startswith("/v1/models/"):

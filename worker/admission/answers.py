@@ -1,0 +1,133 @@
+"""What a provider's refusal means for everybody else who would go there.
+
+A refusal is no failure of the job unless the request itself is refused. `ruling` says what should
+rest, and for how long if the provider did not say; `ask` tells the line, which also decides
+whether the job goes back; `hear` passes on what an answer's headers say of the limits.
+
+| refusal | what rests | first, longest rest | the job |
+|---|---|---|---|
+| rate limit | the model on the account | 2 s, 2 min | goes back, costs no attempt |
+| a day's limit | the account | until its day is over | the same |
+| quota, credit | the account | 1 h, 24 h | the same |
+| 401, 403 | the key | 30 s, until repaired | asks another key; fails if that refuses, too |
+| overload | the model on the account | 1 s, 30 s | as after any failure of the provider |
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from settings.model import Settings
+from worker.admission.line import Call, Lease
+from worker.admission.offers import packed
+from worker.keys import pool_keys
+from worker.log.entries import Tokens
+from worker.scripts import Script, script
+from worker.upstream.failures import UpstreamFailure
+from worker.upstream.limits import Limits
+
+_ANSWER = script("worker.admission", "answer")
+_HEARD = script("worker.admission", "heard")
+
+#: A delay is stretched by up to this share, so that what rested together does not return together.
+_STRETCH = 0.05
+
+_CAUSE_CHARS = 120
+_LEARNED = ("requests", "tokens", "streams")
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """`rests`: account, key, model (on the account), or day: the account until its day is over."""
+
+    rests: Literal["account", "key", "model", "day", "request"]
+    kind: Literal["rate", "overload", "quota", "auth"]
+    first_s: float
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What becomes of the job. `free`: it goes back, at once and without costing an attempt."""
+
+    free: bool = False
+    fails: bool = False
+    #: What the attempt used, when that is known to be nothing.
+    used: Tokens | None = None
+
+
+_RATE = Ruling("model", "rate", 2, 120)
+_STREAMS = Ruling("account", "rate", 2, 120)
+_DAY = Ruling("day", "rate", 3600, 86_400)
+_QUOTA = Ruling("account", "quota", 3600, 86_400)
+_OVERLOAD = Ruling("model", "overload", 1, 30)
+_BAD_KEY = Ruling("key", "auth", 30, 600)
+#: Forbidden may be said of the one request: with no other key to ask, no key is put out for it.
+_FORBIDDEN = Ruling("request", "auth", 30, 600)
+
+
+def ruling(failure: UpstreamFailure) -> Ruling | None:
+    """None: nobody else is concerned."""
+    if failure.kind == "rate_limited":
+        if (failure.dimension or "").endswith("_per_day"):
+            return _DAY
+        return _STREAMS if failure.dimension == "streams" else _RATE
+    rulings = {
+        "no_credit": _QUOTA,
+        "account_deactivated": _QUOTA,
+        "overloaded": _OVERLOAD,
+        "bad_key": _BAD_KEY,
+        "forbidden": _FORBIDDEN,
+    }
+    return rulings.get(failure.kind)
+
+
+class Store(Protocol):
+    async def call(self, script: Script, keys: list[str], args: list[object]) -> object: ...
+
+
+async def told(store: Store, settings: Settings, lease: Lease, failure: UpstreamFailure) -> Told:
+    """Tell the line of a failed attempt; what becomes of its job."""
+    untouched = failure.status is not None and not (failure.visible or failure.reasoning)
+    used = Tokens() if untouched else None
+    if failure.limits and (heard := hear(settings, lease, failure.limits)) is not None:
+        await store.call(*heard)
+    rule = ruling(failure)
+    if rule is None:
+        return Told(used=used)
+    verdict = await store.call(*answer(settings, lease, rule, failure))
+    free = verdict == b"back" and rule.kind != "overload"
+    return Told(free=free, fails=verdict == b"fail", used=used)
+
+
+def answer(settings: Settings, lease: Lease, rule: Ruling, failure: UpstreamFailure) -> Call:
+    """Answers b"back", b"fail" or b""; see the script."""
+    delay_ms = -1 if failure.delay_s is None else int(failure.delay_s * 1000)
+    args = [
+        lease.job_id,
+        lease.number,
+        rule.rests,
+        rule.kind,
+        delay_ms,
+        int(rule.first_s * 1000),
+        int(rule.longest_s * 1000),
+        random.uniform(1, 1 + _STRETCH),  # noqa: S311
+        failure.message[:_CAUSE_CHARS],
+        failure.dimension if failure.dimension in _LEARNED else "",
+        packed(settings.pools[lease.pool], settings.accounts),
+    ]
+    return _ANSWER, pool_keys(lease.pool).all(), args
+
+
+def hear(settings: Settings, lease: Lease, limits: Limits) -> Call | None:
+    """Tighten what is kept to; None when there is nothing that could."""
+    said: list[object] = []
+    for limit in limits.limits:
+        said += [limit.dimension, limit.limit, limit.remaining]
+    pool = settings.pools.get(lease.pool)
+    if not said or pool is None:
+        return None
+    args = [lease.job_id, lease.number, packed(pool, settings.accounts), *said]
+    return _HEARD, pool_keys(lease.pool).all(), args

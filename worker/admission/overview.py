@@ -1,0 +1,179 @@
+"""What the line and its limits look like from outside: read only, for people and for programs.
+
+Nothing here decides anything. The numbers are those the scripts decide by, read in one pipeline a
+pool, so they belong to one moment but for the time the reading takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import redis
+
+from settings.model import Account, Pool, Settings
+from worker.admission.buckets import Bucket
+from worker.admission.offers import Scope, offered
+from worker.keys import PoolKeys, pool_keys
+
+#: As rests.lua has them.
+_PIECE_MS, _PIECES = 300_000, 12
+_REGROWTH = 0.02
+_FOR_EVER_MS = 2**53 - 1
+
+
+class Limit(msgspec.Struct, frozen=True, kw_only=True):
+    """One limit: how much of it is free now, and the limit itself; lower than configured if so."""
+
+    dimension: str
+    left: float
+    limit: float
+    configured: float
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is out of use; `left_s` None: until someone repairs it."""
+
+    what: str
+    cause: str
+    left_s: float | None
+
+
+class AccountView(msgspec.Struct, frozen=True, kw_only=True):
+    """An account, or a family of its models."""
+
+    pool: str
+    account: str
+    keys: tuple[str, ...]
+    streams: int
+    streams_limit: int | None
+    limits: tuple[Limit, ...]
+    rests: tuple[Rest, ...]
+    tokens_last_hour: int
+    refusals_last_hour: int
+
+
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
+    """What one pipeline read of a pool."""
+
+    now: float
+    buckets: dict[str, list[float]]
+    streams: dict[str, int]
+    rests: dict[str, dict[str, Any]]
+    learned: dict[str, dict[str, list[float]]]
+    spent: dict[str, int]
+
+
+def accounts(client: redis.Redis, settings: Settings) -> list[AccountView]:
+    """Every account and family of every pool, in the order of the settings."""
+    return [
+        view
+        for pool in settings.pools.values()
+        for view in _views(pool, settings.accounts, _read(client, pool_keys(pool.name)))
+    ]
+
+
+def enable(client: redis.Redis, settings: Settings, alias: str) -> bool:
+    """Use a key and its account again, whatever was heard of them. False: nothing rested."""
+    for pool in settings.pools.values():
+        for key in pool.keys:
+            if key.alias == alias:
+                keys = pool_keys(pool.name)
+                names = (f"key {alias}", f"account {key.account}")
+                gone = int(client.hdel(keys.rests, *names))
+                client.lpush(keys.nudge, "enable")
+                return gone > 0
+    return False
+
+
+def _read(client: redis.Redis, keys: PoolKeys) -> PoolState:
+    pipeline = client.pipeline(transaction=False)
+    pipeline.time()
+    for name in (keys.buckets, keys.streams, keys.rests, keys.learned, keys.spent):
+        pipeline.hgetall(name)
+    (seconds, micros), *found = pipeline.execute()
+    buckets, streams, rests, learned, spent = (
+        {name.decode(): msgspec.json.decode(value) for name, value in raw.items()} for raw in found
+    )
+    return PoolState(
+        now=seconds * 1000 + micros / 1000,
+        buckets=buckets,
+        streams=streams,
+        rests=rests,
+        learned=learned,
+        spent=spent,
+    )
+
+
+def _views(pool: Pool, accounts: Mapping[str, Account], state: PoolState) -> list[AccountView]:
+    offers = offered(pool, accounts)
+    return [
+        AccountView(
+            pool=pool.name,
+            account=scope.name,
+            keys=tuple(key.alias for key in pool.keys if key.account == owner.name),
+            streams=state.streams.get(scope.name, 0),
+            streams_limit=scope.streams or None,
+            limits=tuple(_limits(scope, state, owner.day_ms)),
+            rests=tuple(_rests(pool, owner.name, state)) if scope is owner.scopes[0] else (),
+            tokens_last_hour=_spent(scope.name, "tokens", state),
+            refusals_last_hour=_spent(scope.name, "refused", state),
+        )
+        for owner in offers.accounts
+        for scope in owner.scopes
+    ]
+
+
+def _limits(scope: Scope, state: PoolState, day_ms: int) -> list[Limit]:
+    numbers = state.buckets.get(scope.name, [0.0] * 11)
+    share, learned = 60_000 / scope.period, state.learned.get(scope.name, {})
+    found = []
+    for dimension, configured, at in (("requests", scope.requests, 0), ("tokens", scope.tokens, 3)):
+        if configured:
+            limit = min(configured, _grown(learned.get(dimension, [configured, state.now]), state))
+            bucket = Bucket(limit, scope.burst, scope.period, *numbers[at : at + 3])
+            found.append(
+                Limit(
+                    dimension=f"{dimension}/min",
+                    left=limit * bucket.headroom(state.now) * share,
+                    limit=limit * share,
+                    configured=configured * share,
+                )
+            )
+    if scope.day:
+        today = int((state.now + day_ms) // 86_400_000)
+        used = numbers[7] if numbers[6] == today else 0
+        left = max(0, scope.day - used)
+        found.append(
+            Limit(dimension="requests/day", left=left, limit=scope.day, configured=scope.day)
+        )
+    return found
+
+
+def _grown(learned: list[float], state: PoolState) -> float:
+    """What a learned limit is by now."""
+    lower, at = learned
+    return lower * (1 + _REGROWTH * (state.now - at) / 60_000)
+
+
+def _rests(pool: Pool, account: str, state: PoolState) -> list[Rest]:
+    keys = {f"key {key.alias}" for key in pool.keys if key.account == account}
+    mine = {*keys, f"account {account}"}
+    return [
+        Rest(
+            what=name,
+            cause=rest["cause"],
+            left_s=None
+            if rest["until"] >= _FOR_EVER_MS
+            else round((rest["until"] - state.now) / 1000, 1),
+        )
+        for name, rest in sorted(state.rests.items())
+        if (name in mine or name.startswith(f"model {account} ")) and rest["until"] > state.now
+    ]
+
+
+def _spent(account: str, quantity: str, state: PoolState) -> int:
+    piece = int(state.now // _PIECE_MS)
+    fields = (f"{account}|{quantity}|{number}" for number in range(piece - _PIECES + 1, piece + 1))
+    return sum(state.spent.get(field, 0) for field in fields)
