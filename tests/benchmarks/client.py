@@ -22,14 +22,17 @@ import structlog
 
 from tests.benchmarks.quirk_table import measuring, showing as quirks_showing
 from tests.benchmarks.streaming import contenders, showing, speed
-from tests.harness.benchmark import Report, Target, installed, options, repetitions, versions
+from tests.harness.benchmark import Report, Target, installed, options, repetitions, table, versions
 
 #: Where the speed targets apply: realistic events, and a whole burst in one read.
 CASE = ("realistic", "70 KB")
 
 _PAGE = """# The client, measured
 
-Made by `python tests/benchmarks/client.py --markdown`; nothing in it is written by hand. {heading}
+Made by `python tests/benchmarks/client.py --markdown`, and not written by hand.
+{heading}
+
+{short}
 
 ## Speed
 
@@ -43,7 +46,7 @@ terse ones about 51.
 ## Quirks
 
 Each quirk is one known fault of a provider, a proxy or a server, produced byte by byte by the
-[simulator](simulator.md), which also tells what text was meant. A quirk has one to ten scenarios,
+[simulator](simulator.md), which also tells what text was meant. A quirk has up to eleven scenarios,
 most of them in both dialects, and a client is as good as its worst run.
 
 - **right**: the exact text, and the end the provider meant; or, where there is no answer, an
@@ -60,8 +63,6 @@ instead of ten minutes where it would wait (Q29, Q48, R7). In Q41 this client is
 model writes think tags into its text, which the SDK has no way to be told. This client does not
 retry by itself: it tells a scheduler whether and when, and that is what R1-R6 compare with the
 SDK's own retries.
-
-{summary}
 
 {quirks}
 """
@@ -136,10 +137,38 @@ def page(found: Found, result: Report) -> str:
     """The whole of docs/client.md."""
     version = result.versions["openai"]
     return _PAGE.format(
-        heading=result.heading().replace("\n", "; "),
+        heading=result.heading(),
+        short=short(found, version),
         speed=showing.everything(found.decoding, found.framing, found.delays),
-        summary=quirks_showing.summary(found.rows, version),
         quirks=quirks_showing.full(found.rows, version),
+    )
+
+
+def short(found: Found, version: str | None) -> str:
+    """The figures the targets are about, as a small Markdown table."""
+    shape, reads = CASE
+    lines = (
+        ("decode, JSON and pick, events a second", found.decoding, contenders.SDK, reads, _whole),
+        ("framing alone, events a second", found.framing, contenders.DECODER, reads, _whole),
+        (
+            "delay of a visible delta behind a burst",
+            found.delays,
+            contenders.SDK,
+            speed.ONE_READ,
+            _milliseconds,
+        ),
+    )
+    rows = [
+        (what, *(shown(speed.value(cells, who, shape, size)) for who in (contenders.CLIENT, sdk)))
+        for what, cells, sdk, size, shown in lines
+    ]
+    counts = [
+        quirks_showing.counts(found.rows, client) for client in (measuring.CLIENT, measuring.SDK)
+    ]
+    quirks = f"{len(found.rows)} quirks: right, wrong but loud, silently wrong"
+    return table(
+        ("70 KB bursts of reasoning", contenders.CLIENT, f"openai {version or 'SDK'}"),
+        [*rows, (quirks, *counts)],
     )
 
 
@@ -164,6 +193,14 @@ def main() -> int:
 
 def _ratio(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one / other
+
+
+def _whole(value: float | None) -> str:
+    return showing.MISSING if value is None else f"{value:,.0f}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return showing.MISSING if value is None else f"{value * 1000:.2f} ms"
 
 
 def _say(what: str) -> None:

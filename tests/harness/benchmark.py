@@ -86,11 +86,11 @@ class Report:
         return json.dumps(shown | self.figures)
 
     def heading(self) -> str:
-        """The lines a report for people begins with."""
+        """The line a report for people begins with."""
         told = ", ".join(
             f"{name} {version or 'MISSING'}" for name, version in self.versions.items()
         )
-        return f"{self.benchmark}: medians of {self.repetitions}, {machine()}\n{told}"
+        return f"Medians of {self.repetitions}, {machine()}; {told}."
 
     def verdicts(self) -> str:
         return "\n".join(target.line() for target in self.targets)

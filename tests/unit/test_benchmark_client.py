@@ -16,7 +16,8 @@ from tests.benchmarks.quirk_table.right import Right, fails
 from tests.benchmarks.quirk_table.seen import Seen, Sent
 from tests.harness.benchmark import Target, installed
 
-PROGRAM = Path(__file__).parents[1] / "benchmarks" / "client.py"
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests" / "benchmarks" / "client.py"
 SAID = Sent(posts=1, visible="abcd", visible_sent="ab", usage=(1, 2, 0), gaps_s=())
 TWICE = Sent(posts=2, visible="abcd", visible_sent="abcd", usage=(1, 2, 0), gaps_s=(0.5,))
 
@@ -111,3 +112,11 @@ def test_a_target_that_was_not_measured_is_neither_met_nor_missed(
     measured: float | None, better: Any, ok: bool | None
 ) -> None:
     assert Target("t", 50.0, measured, "x", better).ok is ok
+
+
+def test_the_readme_quotes_what_was_measured() -> None:
+    page = (ROOT / "docs" / "client.md").read_text("utf-8").partition("## Speed")[0]
+    rows = [line for line in page.splitlines() if line.startswith("|")]
+
+    assert len(rows) == 6
+    assert "\n".join(rows) in (ROOT / "README.md").read_text("utf-8")

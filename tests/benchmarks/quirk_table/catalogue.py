@@ -73,8 +73,8 @@ BODIES = (
         "Redirects of a POST",
         fails("redirect", names="followed", or_answered=True),
     ),
-    Quirk("Q25", "An error object in the stream", fails("provider_error", "no_credit")),
-    Quirk("Q26", "A rate limit told by its code alone", fails("rate_limited", "overloaded")),
+    Quirk("Q25", "An error object in the stream", fails("provider_error")),
+    Quirk("Q26", "A rate limit told by its code alone", fails("rate_limited")),
     Quirk("Q27", "Flat and nested error events", fails("provider_error")),
     Quirk(
         "Q28",

@@ -49,18 +49,24 @@ class Right:
     def words(self) -> str:
         """For people, in a table."""
         if self.ends == "failed":
-            told = f"an error ({' or '.join(sorted(self.kinds))})"
-            return told if self.retry is None else f"{told}, retry {self.retry}"
-        extra = [
-            word
-            for word, wanted in (
-                ("usage", self.usage),
-                ("reasoning apart", self.thinking),
-                ("both calls", bool(self.calls)),
-            )
-            if wanted
-        ]
-        return ", ".join(["exact text", self.ends, *extra])
+            told = [f"an error ({' or '.join(sorted(self.kinds))})"]
+            asked = {
+                f"retry {self.retry}": self.retry is not None,
+                "after the wait asked for": self.delay_s is not None,
+                "not at once": self.backoff,
+                "posted once": self.posts == 1,
+                "naming the target": bool(self.names),
+                "in time": self.within_s is not None,
+            }
+        else:
+            told = ["exact text", self.ends]
+            asked = {
+                "usage": self.usage,
+                "reasoning apart": self.thinking,
+                "both calls": bool(self.calls),
+                "in time": self.within_s is not None,
+            }
+        return ", ".join([*told, *(words for words, wanted in asked.items() if wanted)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

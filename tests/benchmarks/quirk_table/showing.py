@@ -54,14 +54,10 @@ def full(rows: Sequence[Row], version: str | None) -> str:
     return table(head, lines)
 
 
-def summary(rows: Sequence[Row], version: str | None) -> str:
-    """How many quirks each client gets right, as a Markdown table."""
-    lines = []
-    for client, name in ((CLIENT, CLIENT), (SDK, _sdk(version))):
-        seen = Counter(row.verdict(client) for row in rows)
-        counts = [str(seen[verdict]) for verdict in Verdict]
-        lines.append((name, *(["missing"] * len(counts) if None in seen else counts)))
-    return table((f"of {len(rows)} quirks", *(verdict.words for verdict in Verdict)), lines)
+def counts(rows: Sequence[Row], client: str) -> str:
+    """How many quirks a client gets right, wrong but loud, and silently wrong."""
+    seen = Counter(row.verdict(client) for row in rows)
+    return "missing" if None in seen else ", ".join(str(seen[verdict]) for verdict in Verdict)
 
 
 def _sdk(version: str | None) -> str:
