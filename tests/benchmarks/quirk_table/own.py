@@ -33,20 +33,21 @@ ERRORS: dict[str, Exception] = {
 
 _BEGUN = b'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n'
 
-#: Reads one answer up to its first text, says so, and waits to be stopped.
-Begin = Callable[[Any, Question, asyncio.Event], Awaitable[None]]
+#: Reads one answer up to its first text, and says so; then it leaves, or stays and listens on.
+Begin = Callable[[Any, Question, asyncio.Event, bool], Awaitable[None]]
 
 
-async def begin_ours(client: Client, question: Question, begun: asyncio.Event) -> None:
+async def begin_ours(client: Client, question: Question, begun: asyncio.Event, stay: bool) -> None:
     stream = client.stream(ours.request_of(question), ours.key_of(question))
     async with aclosing(stream) as lists:
         async for happenings in lists:
             if any(isinstance(happening, Text) for happening in happenings):
                 begun.set()
+            if begun.is_set() and not stay:
                 return
 
 
-async def begin_official(client: Any, question: Question, begun: asyncio.Event) -> None:
+async def begin_official(client: Any, question: Question, begun: asyncio.Event, stay: bool) -> None:
     messages = [{"role": "user", "content": question.prompt}]
     stream = await client.chat.completions.create(
         model=question.model, messages=messages, stream=True
@@ -55,6 +56,7 @@ async def begin_official(client: Any, question: Question, begun: asyncio.Event) 
         async for chunk in stream:
             if chunk.choices and chunk.choices[0].delta.content:
                 begun.set()
+            if begun.is_set() and not stay:
                 return
 
 
@@ -62,7 +64,7 @@ async def exhaust(begin: Begin, client: Any, stalling: Question, cancels: int) -
     """Begins many streams, and leaves each: by itself, or cancelled once or twice."""
     for _ in range(LEFT_EARLY):
         begun = asyncio.Event()
-        task = asyncio.ensure_future(begin(client, stalling, begun))
+        task = asyncio.ensure_future(begin(client, stalling, begun, cancels > 0))
         waiting = asyncio.ensure_future(begun.wait())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED, timeout=POOL_S + 1)
         waiting.cancel()
