@@ -9,8 +9,13 @@ import click
 _EPILOG = """\b
 Examples:
   longstream ask "Why is the sky blue?"
-  git diff | longstream ask - --effort high
-  longstream ask "..." --detach          print the job id and return
+  git diff | longstream ask - --system "Review this change." --effort high
+  longstream ask "Summarise this: $(cat notes.md)" > summary.md
+  job=$(longstream ask "..." --detach); longstream tail $job
+
+\b
+Exit codes:
+  0 completed   1 failed   2 usage   3 incomplete   4 cancelled   130 Ctrl-C
 """
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -33,7 +38,11 @@ def command(
     detach: bool,
     as_json: bool,
 ) -> None:
-    """Answer PROMPT, or what stands on stdin when PROMPT is -."""
+    """Answer PROMPT, or what stands on stdin when PROMPT is -.
+
+    The answer is shown as it comes. Ctrl-C leaves the job running and prints the command that
+    goes on reading; a detached job is read with `longstream tail`.
+    """
     if prompt == "-":
         prompt = _standard_input()
     if not prompt.strip():

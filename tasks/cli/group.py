@@ -29,10 +29,18 @@ COMMANDS = {
 
 _EPILOG = """\b
 Examples:
-  longstream refactor app.py -m "use asyncio"
+  longstream refactor app.py -m "use asyncio"              show a diff
   longstream refactor src/*.py -m "add type hints" --apply
-  git diff | longstream ask -
-  longstream tail 3f9a --from 1-7
+  git diff | longstream ask - --system "Review this change."
+  longstream ask "..." --detach                            print the job id and return
+  longstream tail 3f9a --from 1-7                          go on reading behind entry 1-7
+
+\b
+Settings:
+  OPENAI_API_KEY and OPENAI_BASE_URL, or HOLYSHEEP_API_KEY and HOLYSHEEP_BASE_URL
+  LONGSTREAM_REDIS_URL      a Redis or Valkey to share with other machines
+  LONGSTREAM_STATE_DIR      where the embedded stack keeps its data and logs
+  longstream.toml           everything else; LONGSTREAM_CONFIG names another file
 
 \b
 Exit codes:
@@ -88,7 +96,10 @@ def run() -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except SystemExit as done:
-        return done.code if isinstance(done.code, int) else EXIT_FAILED
+        if isinstance(done.code, str):
+            click.echo(done.code, err=True)
+            return EXIT_FAILED
+        return done.code if done.code is not None else 0
     except click.Abort:
         return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
