@@ -17,14 +17,17 @@ JOBS = "ls:jobs"
 
 @dataclass(frozen=True, slots=True)
 class JobKeys:
-    """`record` is a hash, `log` a stream."""
+    """`record` is a hash, `log` a stream, `tombstone` a string: the outcome of an ended job, which
+    outlives both."""
 
     record: str
     log: str
+    tombstone: str
 
 
 def job_keys(job_id: str) -> JobKeys:
-    return JobKeys(record=f"ls:{{{job_id}}}:job", log=f"ls:{{{job_id}}}:log")
+    own = f"ls:{{{job_id}}}"
+    return JobKeys(record=f"{own}:job", log=f"{own}:log", tombstone=f"{own}:gone")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ COMMANDS = {
     "jobs": "List jobs, newest first.",
     "show": "Show one job: its state, result and cost.",
     "cancel": "Cancel a job, waiting or running.",
+    "verify": "Prove that a job's log is whole.",
     "keys": "Check the API keys.",
     "worker": "Run a worker in the foreground.",
     "up": "Run the embedded stack in the foreground.",

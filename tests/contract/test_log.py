@@ -39,7 +39,7 @@ async def claim(commit: GroupCommit, lease: int, worker: str = "w1") -> Writer:
 
 
 async def seal(writer: Writer) -> None:
-    await writer.seal("completed", keep_log_s=100, keep_record_s=200)
+    await writer.seal("completed", ages_s=(100, 200, 300))
 
 
 def texts(store: Store, start: str = "0-0") -> str:
@@ -275,7 +275,7 @@ def _advance(store: Store, steps: reader.Steps) -> list[object]:
             items.append(step)
             reply = None
             continue
-        command = tuple(part for part in step if part not in ("BLOCK", 1000))
+        command = tuple(part for part in step if part not in ("BLOCK", reader.BLOCK_MS))
         reply = store.sync.execute_command(*command)
         if step[0] == "XREAD" and not reply:
             return items
