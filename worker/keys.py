@@ -3,12 +3,13 @@
 All keys of a job share the hash tag `{<job id>}`, all keys of a pool the tag `{<pool>}`, so
 that a Redis Cluster can spread jobs over shards and still run each script on one of them.
 
-Kept for ever: the pool's counters and hashes (bounded by what runs and waits), the index of
-jobs (bounded by retention). Everything of a job has a TTL from its seal on.
+Everything of a job has a TTL from its seal on. What has none while nothing runs or waits stands in
+`lasting_keys`, and nowhere else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 #: Job ids by submission time (ms), for listings; pruned at each submit.
@@ -64,6 +65,18 @@ class PoolKeys:
 
 def pool_keys(pool: str) -> PoolKeys:
     return PoolKeys(**{field.name: f"ls:{{{pool}}}:{field.name}" for field in fields(PoolKeys)})
+
+
+#: What a pool keeps while nothing runs or waits: the fence, and who is alive.
+_LASTING = ("counter", "workers", "slots")
+#: What the broker knows of the one shared queue.
+_BROKER = ("_kombu.binding.longstream", "_kombu.binding_permanent.longstream")
+
+
+def lasting_keys(pools: Iterable[str]) -> frozenset[str]:
+    """The keys that are kept for ever. Each is bounded, whatever the number of jobs."""
+    of_pools = (getattr(pool_keys(pool), name) for pool in pools for name in _LASTING)
+    return frozenset((JOBS, *_BROKER, *of_pools))
 
 
 def inbox_key(pool: str, worker: str) -> str:

@@ -124,8 +124,9 @@ def submit(client: redis.Redis, job: Submission) -> None:
             f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
         )
     try:
-        _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
-        if client.hget(job_keys(job.job_id).record, "state") != b"waiting":
+        keys = job_keys(job.job_id)
+        _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job))
+        if client.hget(keys.record, "state") != b"waiting":
             return
         _list(client, job.job_id)
         line.run(client, line.enqueue(job.pool, job.job_id, wait_ms=job.wait_ms))

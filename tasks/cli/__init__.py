@@ -24,6 +24,7 @@ COMMANDS = {
     "cancel": "Cancel a job, waiting or running.",
     "verify": "Prove that a job's log is whole.",
     "keys": "Check the API keys.",
+    "doctor": "Check what would lose or stall jobs.",
     "worker": "Run a worker in the foreground.",
     "up": "Run the embedded stack in the foreground.",
     "down": "Stop the embedded stack.",

@@ -26,7 +26,9 @@ BUFFER = 1 << 20
 
 @pytest_asyncio.fixture
 async def commit(store: Store) -> AsyncIterator[GroupCommit]:
-    SUBMIT.call(store.sync, [KEYS.record], [0, "task", "t", "model", "m", "pool", "p"])
+    SUBMIT.call(
+        store.sync, [KEYS.record, KEYS.tombstone], [0, "task", "t", "model", "m", "pool", "p"]
+    )
     group = GroupCommit(store.aio())
     yield group
     await group.close()
@@ -158,6 +160,8 @@ async def test_nothing_expires_before_the_seal_and_everything_after_it(
     assert store.sync.ttl(KEYS.log) == store.sync.ttl(KEYS.record) == -1
     await seal(writer)
     assert 0 < store.sync.ttl(KEYS.log) <= 100 < store.sync.ttl(KEYS.record) <= 200
+    assert 200 < store.sync.ttl(KEYS.tombstone) <= 300
+    assert store.sync.get(KEYS.tombstone) == b"completed"
 
 
 async def test_a_live_reader_gets_one_cut_and_the_new_text(

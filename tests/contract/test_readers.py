@@ -98,6 +98,17 @@ async def test_expired_is_told_apart_from_unknown_as_long_as_the_tombstone_stand
         assert unknown.value.answer == "unknown_job"
 
 
+async def test_an_id_is_not_used_again_while_its_tombstone_stands(store: Store) -> None:
+    async with journal(store) as job:
+        await sealed(job, "a")
+        store.sync.delete(job.keys.log, job.keys.record)
+    async with journal(store):
+        assert not store.sync.exists(job.keys.record)
+    store.sync.delete(job.keys.tombstone)
+    async with journal(store):
+        assert store.sync.exists(job.keys.record)
+
+
 async def test_a_reader_whose_job_vanishes_is_not_left_waiting(store: Store) -> None:
     async with journal(store) as job:
         await say(await job.writer(), "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.endtoend.test_kill import MODEL, attempts, running_on, streaming
 from tests.harness.cluster import Cluster, read
+from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.cancel import cancel
 from worker.keys import job_keys
@@ -28,8 +30,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         LONGSTREAM_WORKER__RENEW_S="0.5",
         LONGSTREAM_WORKER__DRAIN_S="30",
     )
-    yield running
-    running.close()
+    with closing(running):
+        yield running
+        nothing_left(running)
 
 
 def intended(cluster: Cluster) -> str:

@@ -50,6 +50,10 @@ def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any)
         instance.app.longstream.require_pools()
     except SettingsError as error:
         raise SystemExit(f"longstream: {error}") from None
+    # Its checks need the Celery app, and that connects to this module.
+    from worker.doctor import at_start
+
+    at_start(instance.app.longstream)
     if instance.hostname == default_nodename(None):
         instance.hostname = worker_name()
 
