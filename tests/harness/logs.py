@@ -30,6 +30,7 @@ class LogMaker:
             mode=mode,
             base=str(base or (last if keeps else START)),
             offset=len(self.text),
+            after=str(last),
             worker=f"w{self.attempt}",
         )
         payload = entries.encode(first)

@@ -84,7 +84,7 @@ if mode == 'start' or mode == 'restart' then
 end
 
 local payload = cjson.encode({ type = 'attempt', mode = mode, base = base, offset = length,
-  worker = worker, key = key, model = model or '', reason = reason })
+  after = last and last[1] or '0-0', worker = worker, key = key, model = model or '', reason = reason })
 
 -- Adler-32, as `entries.check_of_first` reckons it.
 local low, high = 1, 0

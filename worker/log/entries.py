@@ -44,11 +44,13 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, tag="attempt", omit_defaults=True):
-    """`N-0`: attempt N begins. `base` is the last entry that stays valid."""
+    """`N-0`: attempt N begins. `base` is the last entry that stays valid, `after` the last there
+    was when it began."""
 
     mode: Mode
     base: str
     offset: int
+    after: str = "0-0"
     worker: str = ""
     key: str = ""
     model: str = ""

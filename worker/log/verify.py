@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 
 from worker.log import entries
-from worker.log.cursor import START, Cursor
+from worker.log.cursor import Cursor
 from worker.log.stored import Stored
 from worker.log.view import spans_of
 
@@ -154,17 +154,17 @@ def _missing(first: Cursor, last: Cursor, what: str) -> Finding:
 
 
 def _bases(read: Sequence[_Entry]) -> Iterator[Finding]:
-    """What an attempt goes on from must be there, and end where it says."""
+    """What stood before an attempt must be there, and what it goes on from end where it says."""
     ends = {each.at: entries.end_offset(each.entry) for each in read if each.entry is not None}
     for each in read:
         if not isinstance(each.entry, entries.Attempt):
             continue
-        base = Cursor.parse(each.entry.base)
-        if base == START:
-            continue
-        if base not in ends:
-            yield _missing(base, base, f"{each.at} goes on behind it, and the log")
-        elif ends[base] != each.entry.offset:
+        base, after = Cursor.parse(each.entry.base), Cursor.parse(each.entry.after)
+        seqs = [other.at.seq for other in read if other.at.attempt == after.attempt]
+        if seqs and max(seqs) < after.seq:
+            first = Cursor(after.attempt, max(seqs) + 1)
+            yield _missing(first, after, f"{each.at} was written behind {after}, and the log")
+        if base in ends and ends[base] != each.entry.offset:
             says = f"it keeps {each.entry.offset} characters, and {base} ends at {ends[base]}"
             yield Finding(str(each.at), Fault.CHANGED, says)
 

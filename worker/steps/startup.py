@@ -50,12 +50,16 @@ def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any)
         instance.app.longstream.require_pools()
     except SettingsError as error:
         raise SystemExit(f"longstream: {error}") from None
-    # Its checks need the Celery app, and that connects to this module.
+    if instance.hostname == default_nodename(None):
+        instance.hostname = worker_name()
+
+
+def examine(instance: Any = None, **_: Any) -> None:
+    """Say what is wrong with the servers, and refuse what can not work."""
+    # The checks need the Celery app, which ties this module to its signals.
     from worker.doctor import at_start
 
     at_start(instance.app.longstream)
-    if instance.hostname == default_nodename(None):
-        instance.hostname = worker_name()
 
 
 def shape(sender: Any = None, **_: Any) -> None:
