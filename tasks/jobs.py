@@ -24,7 +24,9 @@ from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
-from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
+from worker.log.stored import read_stored
+from worker.log.verify import Verdict, verify as verify_log
+from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect_async, opened
 from worker.submission import (
@@ -53,6 +55,7 @@ __all__ = [
     "Record",
     "State",
     "Status",
+    "Superseded",
     "Terms",
     "Text",
     "Thinking",
@@ -69,6 +72,7 @@ __all__ = [
     "status",
     "submit",
     "tail",
+    "verify",
 ]
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
@@ -178,6 +182,20 @@ def cancel(job_id: str) -> Cancelled:
 
     with _store() as client:
         return cancel_job(app, client, current(), job_id)
+
+
+def verify(job_id: str) -> Verdict:
+    """Reckon the job's log again: what was changed, lost, repeated or moved, by entry.
+
+    Raises UnknownJob, or LogExpired when there is nothing left to check.
+    """
+    with _store() as client:
+        record = _record(client, job_id)
+        stored = read_stored(client.execute_command, job_keys(job_id).log)
+    ended = record.state == State.ENDED
+    if ended and not stored:
+        raise reader.LogExpired(f"the log of job {job_id} is past retention: nothing to verify")
+    return verify_log(stored, ended=ended, attempts=record.attempt)
 
 
 def recent(count: int = 20) -> list[Record]:

@@ -150,9 +150,9 @@ def submit(client: redis.Redis, job: Submission) -> None:
         )
     ticket = job.ticket()
     try:
-        now = _now_ms(client)
+        now, keys = _now_ms(client), job_keys(job.job_id)
         client.zadd(SUBMITTING, {job.job_id: now})
-        _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job))
+        _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job))
         _list(client, job.job_id, now)
         _enter_line(client, job.job_id, job.pool, ticket, job.wait_ms)
     except redis.OutOfMemoryError as error:

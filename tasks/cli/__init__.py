@@ -30,8 +30,6 @@ def main() -> None:
 
 
 def _run() -> int:
-    # Plugins of pydantic are none of ours, and finding out that there are none is slow.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from tasks.cli.group import run
 
     return run()
