@@ -168,7 +168,7 @@ account = "acme"
 def ask(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, valkey: Valkey, *arguments: str
 ) -> tuple[int, str]:
-    from tasks.cli import cli
+    from tasks.cli.group import cli
 
     path = tmp_path / "longstream.toml"
     path.write_text(CONFIG.format(url=valkey.url))

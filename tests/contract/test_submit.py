@@ -174,4 +174,4 @@ def test_the_same_id_is_the_same_job(app: LongstreamApp, valkey: Valkey) -> None
     second = generate.apply_async(("y",), task_id=job_id)
     assert first.id == second.id == by_id("z", job_id=job_id) == job_id
     with store.connect(valkey.url) as client:
-        assert client.zrank(pool_keys("simulator").line, job_id) is not None
+        assert client.zrank(pool_keys("simulator").normal, job_id) is not None

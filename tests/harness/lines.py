@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import redis
-from pydantic import SecretStr
 
+from settings import Secret
 from settings.model import Account, Key, Pool, Settings
 from worker.admission import answers, line
 from worker.admission.line import Ending, Granted, Lease, Ticket
@@ -28,7 +28,7 @@ def key(alias: str, account: str | None = None, secret: str = "s") -> Key:
         alias=alias,
         provider="generic",
         base_url="http://127.0.0.1:1/v1",
-        secret=SecretStr(secret),
+        secret=Secret(secret),
         account=account or alias,
     )
 

@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 
 from worker.log import entries
-from worker.log.cursor import Cursor
+from worker.log.cursor import Cursor, CursorError
 from worker.log.stored import Stored
 from worker.log.view import spans_of
 
@@ -81,10 +81,15 @@ def verify(log: Sequence[Stored], *, ended: bool = False, attempts: int = 0) -> 
 
 
 def _decoded(payload: bytes) -> entries.Entry | None:
+    """None for what no writer can have written."""
     try:
-        return entries.decode(payload)
-    except msgspec.DecodeError:
+        entry = entries.decode(payload)
+        if isinstance(entry, entries.Attempt):
+            Cursor.parse(entry.base)
+            Cursor.parse(entry.after)
+    except (msgspec.DecodeError, CursorError):
         return None
+    return entry
 
 
 def _clean(runs: dict[int, list[_Entry]]) -> tuple[str, list[tuple[Cursor, Cursor]]]:
