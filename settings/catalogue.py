@@ -44,8 +44,8 @@ class Setting:
     @property
     def expected(self) -> str:
         """The kind in the user's words: `a whole number from 1 to 2000`."""
-        if choices := _choices(self.kind):
-            return f"one of {', '.join(choices)}"
+        if words := _words(self.kind):
+            return f"one of {', '.join(words)}"
         noun = next(_NOUNS[kind] for kind in _plain_types(self.kind))
         for rule in _rules(self.kind):
             if rule.min_length is not None:
@@ -68,20 +68,19 @@ class Setting:
         return parsed
 
 
-def _choices(kind: Any) -> tuple[str, ...]:
-    """The words a setting may be; none when it is not a choice."""
-    if get_origin(kind) is Literal:
-        return get_args(kind)
-    return next((found for part in get_args(kind) if (found := _choices(part))), ())
-
-
 def _parts(kind: Any) -> Iterator[Any]:
     """The types, rules and words an annotation is made of."""
-    found = () if get_origin(kind) is Literal else get_args(kind)
-    if not found:
+    found = get_args(kind)
+    if not found or get_origin(kind) is Literal:
         yield kind
+        return
     for part in found:
         yield from _parts(part)
+
+
+def _words(kind: Any) -> tuple[str, ...]:
+    """The texts a choice consists of."""
+    return next((get_args(p) for p in _parts(kind) if get_origin(p) is Literal), ())
 
 
 def _plain_types(kind: Any) -> list[type]:
@@ -98,32 +97,26 @@ def _settings_of(owner: type, path: tuple[str, ...]) -> Iterator[Setting]:
         kind = kinds[field.name]
         if isinstance(kind, type) and is_dataclass(kind):
             yield from _settings_of(kind, (*path, field.name))
-        elif get_origin(kind) is not dict:
+        elif get_origin(kind) not in (dict, tuple):
             yield Setting(path=(*path, field.name), kind=kind, default=field.default)
 
 
 #: Every setting that has a variable.
 SETTINGS = tuple(_settings_of(Settings, ()))
 
-_LIMITS = tuple(_settings_of(Account, ()))
-_FAMILY_LIMITS = tuple(_settings_of(Family, ()))
+_OF_ACCOUNT = tuple(s for s in _settings_of(Account, ()) if s.path != ("name",))
+_OF_FAMILY = tuple(s for s in _settings_of(Family, ()) if s.path != ("models",))
 
 
 def limits_of(account: str) -> tuple[Setting, ...]:
     """What `[accounts.NAME]` may hold; it has no variable."""
-    place = ("accounts", account)
-    return tuple(
-        replace(limit, path=place + limit.path)
-        for limit in _LIMITS
-        if limit.path not in (("name",), ("families",))
-    )
+    return _under(("accounts", account), _OF_ACCOUNT)
 
 
 def limits_of_family(account: str, models: str) -> tuple[Setting, ...]:
     """What `[accounts.NAME.families."MODELS"]` may hold."""
-    place = ("accounts", account, "families", models)
-    return tuple(
-        replace(limit, path=place + limit.path)
-        for limit in _FAMILY_LIMITS
-        if limit.path != ("models",)
-    )
+    return _under(("accounts", account, "families", models), _OF_FAMILY)
+
+
+def _under(place: tuple[str, ...], settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    return tuple(replace(setting, path=place + setting.path) for setting in settings)

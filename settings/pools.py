@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from settings.catalogue import Setting, limits_of, limits_of_family
 from settings.file import Document, refuse_unknown
@@ -61,6 +60,10 @@ def _families(
 
 
 def _is_zone(name: str) -> bool:
+    if name == "UTC":
+        return True
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from settings.model import SIMULATOR
 from tasks.current import current
-from worker.admission.estimates import estimate, pool_taking
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
@@ -97,14 +96,15 @@ def submit(
     Raises LongstreamError when the request can not be built, stored or served.
     """
     from tasks.kinds import KINDS
+    from worker.admission.estimates import estimate, pool_taking
 
     job_id = job_id or os.urandom(_ID_BYTES).hex()
     kind = KINDS.get(task)
     if kind is None:
         from tasks.application import app
 
-        options = {"task_id": job_id, "tenant": tenant, "priority": priority, "terms": terms}
-        return str(app.tasks[task].apply_async(args, kwargs, **options).id)
+        options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
+        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
     settings = current()
     request = kind.build(*args, **kwargs)
     model, size = request.model or settings.model, estimate(request)
@@ -117,10 +117,10 @@ def submit(
         pool=pool_taking(settings, model, size).name,
         label=kind.label(*args, **kwargs),
         message=plain_message(task, job_id, list(args), kwargs),
-        terms=terms or Terms(),
         estimate=size,
         tenant=tenant,
         priority=priority,
+        terms=terms or Terms(),
     )
     with _store() as client:
         submit_job(client, job)

@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 
 from settings.model import Settings
 from worker.admission import line
-from worker.admission.line import Ending, Held, Lease
+from worker.admission.line import Held, Lease, Spent
 from worker.keys import job_keys
 from worker.log.commit import GroupCommit
-from worker.log.entries import Tokens
 from worker.runner import Attempt
 from worker.store import connect_async
 from worker.submission import Message
@@ -47,7 +46,7 @@ class Engine:
         self._redis_url = settings.redis_url
         self._attempts: dict[str, Attempt] = {}
         self._leases: dict[str, Lease] = {}
-        self._spent: dict[str, tuple[Tokens | None, Ending]] = {}
+        self._spent: dict[str, Spent] = {}
         self.draining = False
         self._turned_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
@@ -75,6 +74,7 @@ class Engine:
     def abandon(self, lease: Lease) -> None:
         """Renew the lease no more: when it expires, its next holder repeats the result."""
         self._leases.pop(lease.job_id, None)
+        self._spent.pop(lease.job_id, None)
 
     def stop(self, job_id: str, why: Stop) -> None:
         """Tell one stream to stop; a job that does not run here is no error."""
@@ -147,23 +147,22 @@ class Engine:
             return verdict
         finally:
             del self._attempts[job_id]
-            self._spent[job_id] = attempt.spent(), attempt.ending
             if verdict is None or isinstance(verdict, Yielded):
                 self._leases.pop(job_id, None)
-                del self._spent[job_id]
+            else:
+                self._spent[job_id] = attempt.spent
 
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)
-        used, ending = self._spent.pop(lease.job_id, (None, ""))
-        await self._commit.call(*line.settle(lease, back=False, used=used, ending=ending))
+        spent = self._spent.pop(lease.job_id, line.NOTHING_KNOWN)
+        await self._commit.call(*line.settle(lease, back=False, spent=spent))
 
     def _held(self, lease: Lease) -> Held:
         key, attempt = self.settings.key(lease.key), self._attempts.get(lease.job_id)
-        return Held(
-            lease=lease,
-            account=key.account if key else "",
-            produced=attempt.produced if attempt else 0,
-        )
+        account = key.account if key else ""
+        if attempt is None:
+            return Held(lease, account)
+        return Held(lease, account, attempt.produced, attempt.resumable)
 
     def _stop(self, job_id: str, why: Stop) -> None:
         if (attempt := self._attempts.get(job_id)) is not None:

@@ -98,7 +98,11 @@ def pool_keys(pool: str) -> PoolKeys:
 
 
 #: What a pool keeps while nothing runs or waits: the fence, and who is alive.
-_LASTING = ("counter", "workers", "slots")
+_LASTING = (
+    *("counter", "workers", "slots", "epoch"),
+    # What accounts have used and were told, and how long answers are: bounded by the configuration.
+    *("buckets", "fair", "learned", "rests", "sizes", "spent"),
+)
 #: What the broker knows of the one shared queue.
 _BROKER = ("_kombu.binding.longstream", "_kombu.binding_permanent.longstream")
 

@@ -53,7 +53,8 @@ def continuing(request: Request, said: str) -> Request:
 
 
 class Pump:
-    """For one attempt. `said` is the text before it, `point` the response to take up first."""
+    """For one attempt. `said` is the text before it, `point` the response to take up first; `hear`
+    is told what the provider says of its limits."""
 
     def __init__(
         self,
@@ -63,25 +64,28 @@ class Pump:
         *,
         said: str = "",
         point: Point | None = None,
-        heard: Callable[[Limits], None] = lambda _: None,
+        hear: Callable[[Limits], None] = lambda _: None,
     ) -> None:
         self._client = client
+        self._hear = hear
         self._writer = writer
-        self._key = key
+        self.key = key
         self._text = [said] if said else []
         self._at = None if point is None else Resumable(point.response_id, point.sequence)
         self._rejoined = 0
         self._thought = 0
         self._shown_at = 0.0
-        self._heard = heard
         self.tokens = Tokens()
-        #: Tokens of this answer so far, counted by delta.
-        self.produced = 0
 
     @property
     def text(self) -> str:
         """Everything said, what came before this attempt included."""
         return "".join(self._text)
+
+    @property
+    def produced(self) -> int:
+        """Tokens that came, as far as deltas tell; what the provider counts comes at the end."""
+        return self._thought + len(self._text)
 
     @property
     def resumable(self) -> bool:
@@ -90,7 +94,7 @@ class Pump:
 
     async def run(self, request: Request) -> Finished:
         """Ask, or take up, and move everything; the end it earned. Raises UpstreamFailure."""
-        stream = self._rejoin() if self.resumable else self._client.stream(request, self._key)
+        stream = self._rejoin() if self.resumable else self._client.stream(request, self.key)
         while True:
             try:
                 return await self._move(stream)
@@ -107,12 +111,12 @@ class Pump:
             return
         with suppress(UpstreamFailure, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
-                used = await self._client.cancel(self._key, self._at.response_id)
+                used = await self._client.cancel(self.key, self._at.response_id)
                 self._note_usage([used] if used else [])
 
     def _rejoin(self) -> AsyncGenerator[list[Happening], None]:
         assert self._at is not None
-        return self._client.resume(self._key, self._at, self.text)
+        return self._client.resume(self.key, self._at, self.text)
 
     async def _move(self, stream: AsyncGenerator[list[Happening], None]) -> Finished:
         loop = asyncio.get_running_loop()
@@ -132,23 +136,22 @@ class Pump:
     def _take(self, batch: list[Happening]) -> Finished | None:
         self._note_usage(batch)
         for happening in batch:
-            self.produced += getattr(happening, "tokens", 1)
             if isinstance(happening, (Text, Refusal)):
                 self._writer.text(happening.text)
                 self._text.append(happening.text)
             elif isinstance(happening, Thinking):
                 self._thought += happening.tokens
+            elif isinstance(happening, Limits):
+                self._hear(happening)
             elif isinstance(happening, Resumable):
                 self._resumable_at(happening)
-            elif isinstance(happening, Limits):
-                self._heard(happening)
             elif isinstance(happening, Finished):
                 return happening
         return None
 
     def _resumable_at(self, at: Resumable) -> None:
         self._at = at
-        point = Point(self._key.alias, at.response_id, at.sequence)
+        point = Point(self.key.alias, at.response_id, at.sequence)
         self._writer.resumable(msgspec.json.encode(point))
 
     def _note_usage(self, batch: Sequence[Happening]) -> None:

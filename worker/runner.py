@@ -20,7 +20,7 @@ import structlog
 from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission import answers, line
-from worker.admission.line import Ending
+from worker.admission.line import Ending, Spent
 from worker.errors import StoreError
 from worker.keys import job_keys
 from worker.log.claim import Claim, claim_of
@@ -61,11 +61,10 @@ class Attempt:
         self._stopped: Stop | None = None
         self._pumping: asyncio.Task[Finished] | None = None
         self._pump: Pump | None = None
-        self._sent_away: Tokens | None = None
-        #: What the line should know of the end.
-        self.ending: Ending = ""
-        self._telling: asyncio.Future[Any] | None = None
         self._failures = 0
+        self._ending: Ending = ""
+        self._refused = False
+        self._hearing: asyncio.Future[Any] | None = None
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
 
     @property
@@ -73,22 +72,24 @@ class Attempt:
         """True when another attempt can go on without a seam."""
         return self._pump is not None and self._pump.resumable
 
+    @property
+    def produced(self) -> int:
+        """Tokens of the answer so far, as far as that can be told."""
+        return 0 if self._pump is None else self._pump.produced
+
+    @property
+    def spent(self) -> Spent:
+        """What the attempt used, for the line."""
+        tokens = Tokens() if self._pump is None else self._pump.tokens
+        known = self._refused or tokens != Tokens()
+        return Spent(tokens if known else None, self._ending)
+
     def stop(self, why: Stop) -> None:
         """Stop the stream at its next step; the first reason counts. What ended is left alone."""
         if self._stopped is None:
             self._stopped = why
             if self._pumping is not None:
                 self._pumping.cancel()
-
-    def spent(self) -> Tokens | None:
-        """What the provider counts, as far as that is known."""
-        tokens = Tokens() if self._pump is None else self._pump.tokens
-        return tokens if tokens != Tokens() else self._sent_away
-
-    @property
-    def produced(self) -> int:
-        """Tokens of the answer so far."""
-        return 0 if self._pump is None else self._pump.produced
 
     async def run(self) -> Verdict:
         """Start, claim, stream, conclude."""
@@ -196,16 +197,15 @@ class Attempt:
         request = await asyncio.to_thread(self._work.build)
         if claim.mode is Mode.CONTINUE:
             request = continuing(request, said)
-        self._pump = Pump(self._client, writer, key, said=said, point=point, heard=self._heard)
+        self._pump = Pump(self._client, writer, key, said=said, point=point, hear=self._hear)
         return await self._pump.run(request)
 
-    def _heard(self, limits: Limits) -> None:
-        """Tell the line what an answer's headers say; nobody waits for that."""
-        if heard := answers.hear(self._settings, self._lease, limits):
-            self._telling = asyncio.ensure_future(self._commit.call(*heard))
+    def _hear(self, limits: Limits) -> None:
+        if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
+            self._hearing = asyncio.ensure_future(self._commit.call(*heard))
 
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
-        self.ending = "answered"
+        self._ending = "answered"
         if finished.outcome is not Outcome.COMPLETED:
             return await self._seal(writer, finished.outcome, finished.reason or "")
         assert self._pump is not None
@@ -230,13 +230,13 @@ class Attempt:
         """The next rung of the ladder: try again if that may help and the job allows it."""
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
         told = await answers.told(self._commit, self._settings, self._lease, failure)
-        self._sent_away = told.used
-        self.ending = "refused"
+        self._ending, self._refused = "refused", told.unused
         if told.free:
             return await self._hand_back(writer, str(failure), failure=False)
         gone = rejoining and not failure.retryable
-        last = self._failures + 1 >= self._settings.worker.max_attempts and not gone
-        if told.fails or (not failure.retryable and not gone) or last:
+        counts = not gone
+        last = self._failures + 1 >= self._settings.worker.max_attempts
+        if told.fails or (not failure.retryable and not gone) or (counts and last):
             cut = failure.retryable and writer.length > 0
             return await self._seal(
                 writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
@@ -259,15 +259,13 @@ class Attempt:
         forget: bool = False,
     ) -> Verdict:
         await writer.hand_back("handed_back", reason, failure=failure, forget=forget)
-        await self._commit.call(
-            *line.settle(
-                self._lease,
-                back=True,
-                wait_ms=_ms(wait_s),
-                used=self.spent(),
-                ending=self.ending,
-            )
+        sticky = "" if forget else None
+        if self._pump is not None and self._pump.resumable and not forget:
+            sticky = self._pump.key.alias
+        back = line.settle(
+            self._lease, back=True, wait_ms=_ms(wait_s), spent=self.spent, sticky=sticky
         )
+        await self._commit.call(*back)
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
         return Yielded(reason)
 

@@ -18,7 +18,6 @@ import redis
 
 from settings.errors import LongstreamError
 from worker.admission import line
-from worker.admission.estimates import UNKNOWN, Estimate
 from worker.keys import JOBS, SUBMITTING, job_keys
 from worker.scripts import script
 
@@ -115,7 +114,7 @@ class Submission:
     pool: str
     label: str
     message: Message
-    estimate: Estimate = UNKNOWN
+    estimate: line.Estimate = line.UNKNOWN
     tenant: str = "default"
     priority: str = "normal"
     wait_ms: int = 0
@@ -152,7 +151,7 @@ def submit(client: redis.Redis, job: Submission) -> None:
     try:
         now, keys = _now_ms(client), job_keys(job.job_id)
         client.zadd(SUBMITTING, {job.job_id: now})
-        _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job))
+        _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job, ticket))
         _list(client, job.job_id, now)
         _enter_line(client, job.job_id, job.pool, ticket, job.wait_ms)
     except redis.OutOfMemoryError as error:
@@ -171,10 +170,11 @@ def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
     finished = []
     for member in found:
         job_id = member.decode()
-        stored: Any = client.hmget(job_keys(job_id).record, "pool", "ticket")
-        if stored[0] is not None:
-            pool, ticket = stored[0].decode(), msgspec.json.decode(stored[1], type=line.Ticket)
-            if _enter_line(client, job_id, pool, ticket, 0):
+        fields: Any = client.hmget(job_keys(job_id).record, "pool", "ticket")
+        pool, stored = fields
+        if pool is not None and stored is not None:
+            ticket = msgspec.json.decode(stored, type=line.Ticket)
+            if _enter_line(client, job_id, pool.decode(), ticket, 0):
                 finished.append(job_id)
         client.zrem(SUBMITTING, job_id)
     return finished
@@ -195,7 +195,7 @@ def _now_ms(client: redis.Redis) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def _fields(job: Submission) -> list[Any]:
+def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
     fields = {
         "task": job.task,
         "model": job.model,
@@ -203,7 +203,7 @@ def _fields(job: Submission) -> list[Any]:
         "label": job.label,
         "tenant": job.tenant,
         "priority": job.priority,
-        "ticket": msgspec.json.encode(job.ticket()),
+        "ticket": msgspec.json.encode(ticket),
         "message": job.message.dump(),
         "on_interrupt": job.terms.on_interrupt,
     }

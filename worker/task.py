@@ -89,8 +89,8 @@ class StreamingTask(Task):
     ) -> AsyncResult:
         """Submit the job. Raises LongstreamError when the request can not be built or stored.
 
-        Beside Celery's own options it takes `terms=Terms(...)`. In a worker it waits for a store
-        that is away: what comes after a job is not lost.
+        Beside Celery's own options it takes `terms=Terms(...)`, `tenant=` and a named `priority=`.
+        In a worker it waits for a store that is away: what comes after a job is not lost.
         """
         args, kwargs = tuple(args or ()), dict(kwargs or {})
         task_id = task_id or uuid()
@@ -116,18 +116,19 @@ class StreamingTask(Task):
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
         size = estimate(request)
-        wait_s, options = _wait_s(options)
-        terms = options.pop("terms", None) or Terms()
-        tenant = options.pop("tenant", None) or self.tenant
-        priority = options.pop("priority", None) or self.priority
-        # Celery's own priority is a number, and goes on to the message. The stand-in takes the
-        # message at once: there is nothing to publish again.
-        number = None if isinstance(priority, str) else priority
-        options = options | {"priority": number, "retry": False}
         captured = _Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
+            terms = options.get("terms") or Terms()
+            tenant = options.get("tenant") or self.tenant
+            priority = options.get("priority") or self.priority
+            ours = ("terms", "tenant", "priority")
+            wait_s, options = _wait_s({n: v for n, v in options.items() if n not in ours})
+            # Celery's own priority is a number, and goes on to the message.
+            options["priority"] = None if isinstance(priority, str) else priority
+            # The stand-in takes the message at once: there is nothing to publish again.
+            options = options | {"retry": False}
             result = super().apply_async(
                 args, kwargs, task_id, captured, link, link_error, shadow, **options
             )

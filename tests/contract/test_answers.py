@@ -119,14 +119,14 @@ def test_what_rested_reopens_with_one_job_then_doubles(line: Line) -> None:
     alone(line)
     line.refuse(first(line), 429, {"retry-after": "20"})
     line.submit(*(f"n{number}" for number in range(40)))
-    age(line, "model a m", 20_000 + 1_200)
+    age(line, "model a m", 21_000)
     assert len(line.grant()) in (1, 2)
     answer = line.ask()
     assert answer.leases == ()
     assert answer.sleep_ms is not None
-    assert answer.sleep_ms <= 1_001
-    age(line, "model a m", 2_000)
-    assert len(line.grant()) in (2, 3, 6, 7)
+    assert answer.sleep_ms <= 501
+    age(line, "model a m", 1_000)
+    assert 2 <= len(line.grant()) <= 15
     age(line, "model a m", 10_000)
     assert line.client.zcard(KEYS.normal) == len(line.grant())
 

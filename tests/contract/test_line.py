@@ -177,7 +177,8 @@ def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> N
 def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     submit(store, "a")
     (lease,) = ask(store, handoff_ms=200).leases
-    line.run(store.sync, line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1))
+    renewed = line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1)
+    line.run(store.sync, renewed)
     wait_until("w1 is forgotten", lambda: ask(store, "w2") and not alive(store, "w1"))
     assert store.sync.zscore(KEYS.leases, "a") is not None
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import redis
 
-from settings import Secret
 from settings.model import Account, Key, Pool, Settings
+from settings.secret import Secret
 from worker.admission import answers, line
-from worker.admission.line import Ending, Granted, Lease, Ticket
+from worker.admission.line import Ending, Granted, Lease, Spent, Ticket
 from worker.keys import PoolKeys, pool_keys
 from worker.log.entries import Tokens
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
@@ -20,7 +20,8 @@ from worker.upstream.failures import UpstreamFailure, failure_of_answer
 POOL = "p"
 KEYS: PoolKeys = pool_keys(POOL)
 #: The numbers of an account's state, as states.lua has them.
-STATE = ["rt", "rw", "ru", "tt", "tw", "tu", "day", "day_used", "credit", "credit_at", "heard"]
+_NUMBERS = "rt rw ru rn rb tt tw tu tn tb day day_used credit credit_at heard"
+STATE = _NUMBERS.split()
 
 
 def key(alias: str, account: str | None = None, secret: str = "s") -> Key:
@@ -84,10 +85,10 @@ class Line:
         *,
         back: bool = False,
         ending: Ending = "",
-        sticky: str = "",
+        sticky: str | None = None,
     ) -> bool:
         tokens = None if used is None else Tokens(input=0, output=used)
-        call = line.settle(lease, back=back, used=tokens, ending=ending, sticky=sticky)
+        call = line.settle(lease, back=back, spent=Spent(tokens, ending), sticky=sticky)
         return bool(line.run(self.client, call))
 
     def refuse(

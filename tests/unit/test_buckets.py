@@ -41,13 +41,54 @@ def worst_window(jobs: list[tuple[float, float]]) -> float:
     return max(sum(c for at, c in jobs if first <= at < first + PERIOD - 1e-3) for first, _ in jobs)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(limits, bursts, st.lists(st.tuples(pauses, shares), min_size=1, max_size=60))
 def test_no_window_ever_exceeds_the_limit(
     limit: float, burst: float, asked: list[tuple[float, float]]
 ) -> None:
     jobs = taken(Bucket(limit, burst), asked)
     assert worst_window(jobs) <= limit * (1 + 1e-6)
+
+
+def used_with_refunds(
+    limit: float, burst: float, asked: list[tuple[float, float, float, float]]
+) -> list[tuple[float, float]]:
+    """As `taken`, but each job uses a share of its cost only, which is known after a while."""
+    bucket, now = Bucket(limit, burst), 1000.0
+    out: list[tuple[float, float]] = []
+    running: list[tuple[float, float, float]] = []
+
+    def settle(until: float) -> None:
+        nonlocal bucket
+        for job in sorted(job for job in running if job[0] <= until):
+            running.remove(job)
+            bucket = bucket.give_back(job[1], job[2])
+
+    for pause, share, used, held in asked:
+        now += pause * PERIOD
+        settle(now)
+        cost = share * limit
+        for _ in range(3):
+            now += bucket.wait(cost, now)
+        refund = bucket.refund(cost, cost * used, now)
+        bucket = bucket.take(cost, now)
+        running.append((now + held * PERIOD, refund, now))
+        out.append((now, cost * used))
+    return out
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    limits,
+    bursts,
+    st.lists(
+        st.tuples(pauses, shares, st.floats(0, 1), st.floats(0, 0.5)), min_size=1, max_size=60
+    ),
+)
+def test_what_comes_back_never_makes_a_window_exceed_the_limit(
+    limit: float, burst: float, asked: list[tuple[float, float, float, float]]
+) -> None:
+    assert worst_window(used_with_refunds(limit, burst, asked)) <= limit * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("burst", [0.02, 0.05, 0.1])
@@ -88,7 +129,7 @@ def test_tightening_never_loosens() -> None:
     assert bucket.tighten(500, 1000.0) == bucket
 
 
-FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until")
+FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until", "wide_next", "busy_since")
 
 
 class InLua:
@@ -125,10 +166,12 @@ states = st.builds(
     st.floats(0, 3 * PERIOD),
     st.floats(0, 1e6),
     st.floats(0, 3 * PERIOD),
+    st.floats(0, 1e6),
+    st.floats(0, 3 * PERIOD),
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(states, st.floats(0, 2e6), st.floats(0, 3 * PERIOD))
 def test_the_store_computes_what_the_oracle_does(bucket: Bucket, cost: float, now: float) -> None:
     left, _, share = IN_LUA.view(bucket, now)

@@ -23,7 +23,6 @@ from settings.model import Settings
 from worker.admission.line import Call, Lease
 from worker.admission.offers import packed
 from worker.keys import pool_keys
-from worker.log.entries import Tokens
 from worker.scripts import Script, script
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.limits import Limits
@@ -54,8 +53,8 @@ class Told:
 
     free: bool = False
     fails: bool = False
-    #: What the attempt used, when that is known to be nothing.
-    used: Tokens | None = None
+    #: The provider did nothing for it.
+    unused: bool = False
 
 
 _RATE = Ruling("model", "rate", 2, 120)
@@ -90,16 +89,15 @@ class Store(Protocol):
 
 async def told(store: Store, settings: Settings, lease: Lease, failure: UpstreamFailure) -> Told:
     """Tell the line of a failed attempt; what becomes of its job."""
-    untouched = failure.status is not None and not (failure.visible or failure.reasoning)
-    used = Tokens() if untouched else None
+    unused = failure.status is not None and not (failure.visible or failure.reasoning)
     if failure.limits and (heard := hear(settings, lease, failure.limits)) is not None:
         await store.call(*heard)
     rule = ruling(failure)
     if rule is None:
-        return Told(used=used)
+        return Told(unused=unused)
     verdict = await store.call(*answer(settings, lease, rule, failure))
     free = verdict == b"back" and rule.kind != "overload"
-    return Told(free=free, fails=verdict == b"fail", used=used)
+    return Told(free=free, fails=verdict == b"fail", unused=unused)
 
 
 def answer(settings: Settings, lease: Lease, rule: Ruling, failure: UpstreamFailure) -> Call:

@@ -27,8 +27,12 @@ class Bucket:
     burst: float = 0.05
     period: float = 60_000.0
     tat: float = 0.0
+    #: The largest job of late, until when it counts, and the largest that came after it.
     widest: float = 0.0
     wide_until: float = 0.0
+    wide_next: float = 0.0
+    #: Since when it has never been paid off: what was taken before can not come back any more.
+    busy_since: float = 0.0
 
     def wait(self, cost: float, now: float) -> float:
         """How long until `cost` fits; 0 when it fits now. Always finite."""
@@ -41,12 +45,23 @@ class Bucket:
 
     def take(self, cost: float, now: float) -> Bucket:
         """The bucket after `cost` was taken, fitting or not."""
-        width, widest, until = self._width(now), self.widest, self.wide_until
         fitting = min(cost, self.limit)
-        if fitting > self.limit * self.burst and fitting >= width:
-            width, widest, until = fitting, fitting, now + MEMORY * self.period
-        tat = max(self.tat, now) + self._charge(width, cost)
-        return replace(self, tat=tat, widest=widest, wide_until=until)
+        bucket = self._remembering(fitting, now) if fitting > self.limit * self.burst else self
+        charge = self._charge(max(self._width(now), fitting), cost)
+        since = now if self.tat <= now else self.busy_since
+        return replace(bucket, tat=max(self.tat, now) + charge, busy_since=since)
+
+    def refund(self, cost: float, used: float, now: float) -> float:
+        """What comes back of a charge made now when less than `cost` turns out to be used, in ms.
+
+        It is no share of it: a large job pays for its width, too.
+        """
+        width = max(self._width(now), min(cost, self.limit))
+        return self._charge(width, cost) - self._charge(width, used)
+
+    def give_back(self, ms: float, taken_at: float) -> Bucket:
+        """Undo a part of a charge. What time has paid off since is not given back twice."""
+        return replace(self, tat=self.tat - ms) if taken_at >= self.busy_since else self
 
     def headroom(self, now: float) -> float:
         """The share of the burst that is free, from 0 to 1."""
@@ -65,7 +80,20 @@ class Bucket:
 
     def _width(self, now: float) -> float:
         least = self.limit * self.burst
-        return max(least, self.widest) if self.wide_until > now else least
+        if now < self.wide_until:
+            return max(least, self.widest)
+        forgotten = self.wide_until + MEMORY * self.period
+        return max(least, self.wide_next) if now < forgotten else least
+
+    def _remembering(self, large: float, now: float) -> Bucket:
+        """What counts is the largest job; when it is forgotten, the largest that came after it."""
+        memory = MEMORY * self.period
+        if large >= self._width(now):
+            return replace(self, widest=large, wide_until=now + memory, wide_next=0.0)
+        if now < self.wide_until:
+            return replace(self, wide_next=max(self.wide_next, large))
+        until = self.wide_until + memory
+        return replace(self, widest=self.wide_next, wide_until=until, wide_next=large)
 
     def _interval(self, width: float) -> float:
         if self.burst >= 1:

@@ -8,7 +8,6 @@
 -- include pool
 -- include tickets
 -- include progress
-local SOON_MS = 100
 local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
 if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
@@ -31,6 +30,5 @@ else
 end
 -- One wake-up for one sleeper, unless one is about to wake up anyhow. The bound keeps wake-ups
 -- nobody needs from piling up.
-local soon = tonumber(string.match(redis.call('GET', alarm) or '', '^%S+') or 0)
-if soon < now or soon > now + SOON_MS then wake(nudge, 'submit', 64) end
+if not somebody_wakes_soon() then wake(nudge, 'submit', 64) end
 return 1

@@ -9,26 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import msgspec
-
 from settings.errors import LongstreamError
 from settings.model import Account, Key, Pool, Settings
+from worker.admission.line import Estimate
 from worker.upstream.request import DEFAULT_EFFORT, Request
 
 #: Characters a token: English and code; and everything that is not ASCII.
 _PLAIN_CHARS, _OTHER_CHARS = 3.5, 1.2
 _TOKENS_A_MESSAGE = 4
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """Tokens of the prompt, and the most the answer may take; `cap` None: no limit was set."""
-
-    prompt: int = 0
-    cap: int | None = None
-    effort: str = DEFAULT_EFFORT
-
-
-UNKNOWN = Estimate()
 
 
 def estimate(request: Request) -> Estimate:

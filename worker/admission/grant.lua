@@ -9,7 +9,7 @@
 -- ARGV[5]  ms the worker counts as alive without being heard of
 -- ARGV[6]  the epoch the worker knows, '' for none
 -- ARGV[7]  the pool's keys and limits, JSON; see offers.py
--- Returns  {sleep_ms (-1: until woken), granted, reclaimed, epoch, gone}
+-- Returns  {sleep_ms (-1: until woken), granted, reclaimed, gone, epoch}
 --          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat; gone: workers that
 --          were not heard of any more, each told to one asker only
 -- include pool
@@ -25,12 +25,12 @@
 -- include picking
 local worker, room = ARGV[1], tonumber(ARGV[2]) - tonumber(ARGV[3])
 
-local gone = forget_the_silent()
 -- The heartbeat says often enough who is alive; here it is said of those that have none yet.
 local alive_until = redis.call('ZSCORE', workers, worker)
 if not alive_until or tonumber(alive_until) < now + ARGV[5] / 2 then
   hear_of(worker, ARGV[2], ARGV[5])
 end
+local gone = forget_silent()
 
 local function first_of(set)
   local score = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
@@ -92,4 +92,5 @@ end
 -- Whoever sleeps must also be up when the next lease expires or the next job falls due.
 if #granted > 0 then expiry = math.min(expiry, math.floor(now + ARGV[4])) end
 soonest = math.min(soonest or math.huge, math.min(expiry, due) - now + 1)
-return { soonest < math.huge and math.ceil(math.max(1, soonest)) or -1, granted, reclaimed, id, gone }
+return { soonest < math.huge and math.ceil(math.max(1, soonest)) or -1, granted, reclaimed, gone,
+  id }

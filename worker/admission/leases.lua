@@ -11,24 +11,25 @@ local function free(job, lease)
   for _, taken in ipairs(lease.taken) do decrement(streams, taken[1]) end
 end
 
+-- What a lease was charged too much or too little for the tokens it used, in ms.
+local function difference(lease, tokens, tokens_ms, each_ms)
+  if tokens > lease.tokens then return tokens_ms * (tokens / math.max(1, lease.tokens) - 1) end
+  return lease.mode == 'admission' and 0 or math.min(tokens * each_ms, tokens_ms) - tokens_ms
+end
+
 -- Correct what a lease was charged to what it used: `tokens` nil keeps the estimate, and a lease
--- that never started gives everything back, the request as well. Only `produced` and debts add.
+-- that never started gives everything back, the request as well.
 local function correct_charge(lease, tokens, unused)
-  local share = 0
-  if unused then
-    share = 1
-  elseif tokens and lease.tokens > 0 then
-    share = 1 - tokens / lease.tokens
-    if lease.mode == 'admission' then share = math.min(0, share) end
-  end
-  if share == 0 then return end
+  if not tokens and not unused then return end
   for _, taken in ipairs(lease.taken) do
-    local scope, request_ms, tokens_ms, day = unpack(taken)
+    local scope, request_ms, tokens_ms, day, each_ms = unpack(taken)
     local state = read_state(redis.call('HGET', buckets_of, scope))
-    state[TT] = math.max(0, state[TT] - share * tokens_ms)
     if unused then
-      state[RT] = math.max(0, state[RT] - request_ms)
+      correct(state, TT, TB, -tokens_ms, lease.at)
+      correct(state, RT, RB, -request_ms, lease.at)
       if state[DAY] == day then state[USED] = math.max(0, state[USED] - 1) end
+    else
+      correct(state, TT, TB, difference(lease, tokens, tokens_ms, each_ms), lease.at)
     end
     write_state(scope, state)
   end

@@ -7,7 +7,7 @@
 -- A limit that was learned grows by this share a minute until it is the configured one again.
 local REGROWTH = 0.02
 -- What fits but for this much, fits.
-local ROUNDING_MS = 0.01
+local EPSILON_MS = 0.01
 
 local function lower_of(configured, learned)
   if not learned then return configured end
@@ -16,9 +16,11 @@ local function lower_of(configured, learned)
   return math.max(1, grown)
 end
 
-local function bucket(limit, burst, period, tat, widest, wide_until)
-  return limit > 0 and { limit = limit, burst = burst, period = period,
-    tat = tat, widest = widest, wide_until = wide_until }
+-- `at` is where the bucket begins in the state.
+local function bucket(limit, burst, period, state, at)
+  return limit > 0 and { limit = limit, burst = burst, period = period, tat = state[at],
+    widest = state[at + 1], wide_until = state[at + 2], wide_next = state[at + 3],
+    busy_since = state[at + 4] }
 end
 
 -- With every field it will ever have: a table that grows is a slow one.
@@ -31,8 +33,8 @@ local function scope_of(spec, day_ms, text, used, learned)
     tokens = lower_of(tokens, learned.tokens)
   end
   local scope = { name = name, models = models, state = state, used = used, streams = most,
-    requests = bucket(requests, burst, period, state[RT], state[RW], state[RU]),
-    tokens = bucket(tokens, burst, period, state[TT], state[TW], state[TU]),
+    requests = bucket(requests, burst, period, state, RT),
+    tokens = bucket(tokens, burst, period, state, TT),
     day_limit = day_limit, day_ends = 0, share = 0, free_requests = 0, free_tokens = 0,
     stale = true, dirty = false, more = 0 }
   if day_limit > 0 then
@@ -111,7 +113,7 @@ local function fit(scope, tokens)
     local longer = wait_for(scope.tokens, tokens, now)
     if longer > wait then wait, reason = longer, 'tokens a minute' end
   end
-  if wait < ROUNDING_MS then return 0 end
+  if wait < EPSILON_MS then return 0 end
   return wait, reason, true
 end
 
@@ -120,15 +122,21 @@ local function reserve(scope, tokens)
   scope.used, scope.dirty, scope.stale = scope.used + 1, true, true
   scope.more = scope.more + 1
   scope.state[USED] = scope.state[USED] + 1
-  return { scope.name,
-    scope.requests and take(scope.requests, 1, now) or 0,
-    scope.tokens and take(scope.tokens, tokens, now) or 0,
-    scope.state[DAY] }
+  local request_ms, tokens_ms, each_ms = 0, 0, 0
+  if scope.requests then request_ms = take(scope.requests, 1, now) end
+  if scope.tokens then tokens_ms, each_ms = take(scope.tokens, tokens, now) end
+  return { scope.name, request_ms, tokens_ms, scope.state[DAY], each_ms }
 end
 
 local function save(scope)
   local state, r, t = scope.state, scope.requests, scope.tokens
-  if r then state[RT], state[RW], state[RU] = r.tat, r.widest, r.wide_until end
-  if t then state[TT], state[TW], state[TU] = t.tat, t.widest, t.wide_until end
+  if r then
+    state[RT], state[RW], state[RU], state[RN], state[RB] =
+      r.tat, r.widest, r.wide_until, r.wide_next, r.busy_since
+  end
+  if t then
+    state[TT], state[TW], state[TU], state[TN], state[TB] =
+      t.tat, t.widest, t.wide_until, t.wide_next, t.busy_since
+  end
   write_state(scope.name, state)
 end

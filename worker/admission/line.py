@@ -50,6 +50,16 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sticky: str | None = None
 
 
+class Estimate(msgspec.Struct, frozen=True):
+    """Tokens of the prompt, and the most the answer may take; `cap` None: no limit was set."""
+
+    prompt: int = 0
+    cap: int | None = None
+    effort: str = ""
+
+
+UNKNOWN = Estimate()
+
 #: A job nobody said anything about.
 PLAIN = Ticket(tenant="default", priority="normal", model="", kind="", prompt=0)
 
@@ -65,6 +75,17 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What an attempt used and how it ended; `used` None: not known, so the estimate stays."""
+
+    used: Tokens | None = None
+    ending: Ending = ""
+
+
+NOTHING_KNOWN = Spent()
+
+
+@dataclass(frozen=True, slots=True)
 class Granted:
     """`sleep_ms`: when to ask again if nothing wakes the worker first; None: until woken."""
 
@@ -72,18 +93,20 @@ class Granted:
     sleep_ms: int | None
     #: Jobs put back because their lease expired, with the worker that held it.
     reclaimed: tuple[tuple[str, str], ...]
-    epoch: str
     #: Workers that were not heard of any more: whoever is told removes what they left behind.
     gone: tuple[str, ...]
+    epoch: str
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lease to renew; `produced` are the tokens its answer has so far."""
+    """A lease to renew. `produced` are the tokens its answer has so far; `resumable` says that the
+    provider keeps the answer, so that only this key can go on with it."""
 
     lease: Lease
     account: str = ""
     produced: int = 0
+    resumable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +127,7 @@ def run(client: redis.Redis, call: Call) -> Any:
 
 
 def enqueue(pool: str, job_id: str, ticket: Ticket = PLAIN, *, wait_ms: int = 0) -> Call:
+    """Answers 1 when the job was not in the line before."""
     return _ENQUEUE, pool_keys(pool).all(), [job_id, wait_ms, msgspec.json.encode(ticket)]
 
 
@@ -123,7 +147,7 @@ def grant(
 
 
 def granted(pool: str, reply: Any) -> Granted:
-    sleep_ms, leases, reclaimed, epoch, gone = reply
+    sleep_ms, leases, reclaimed, gone, epoch = reply
     return Granted(
         leases=tuple(
             Lease(job_id=job.decode(), pool=pool, number=int(number), key=alias.decode())
@@ -131,8 +155,8 @@ def granted(pool: str, reply: Any) -> Granted:
         ),
         sleep_ms=None if sleep_ms < 0 else int(sleep_ms),
         reclaimed=tuple((job.decode(), worker.decode()) for job, worker in _in(reclaimed, 2)),
-        epoch=epoch.decode(),
         gone=tuple(worker.decode() for worker in gone),
+        epoch=epoch.decode(),
     )
 
 
@@ -156,6 +180,7 @@ def renew(
     for held in streams:
         lease = held.lease
         args += [lease.job_id, lease.number, lease.key, held.account, held.produced]
+        args.append(int(held.resumable))
     return _RENEW, pool_keys(pool).all(), args
 
 
@@ -175,17 +200,16 @@ def settle(
     *,
     back: bool,
     wait_ms: int = 0,
-    used: Tokens | None = None,
-    ending: Ending = "",
-    sticky: str = "",
+    spent: Spent = NOTHING_KNOWN,
+    sticky: str | None = None,
 ) -> Call:
     """Free the lease; `back` puts the job into the line again, with its old turn.
 
-    `used` None keeps the estimate. `sticky` is the only key the job may run on from now.
+    `sticky` is the only key the job may run on from now, "" sets it free, None changes nothing.
     """
-    spent = [-1, -1] if used is None else [used.input, used.output]
-    args = [lease.job_id, lease.number, "back" if back else "done", wait_ms, *spent]
-    return _SETTLE, pool_keys(lease.pool).all(), [*args, ending, sticky]
+    used = [-1, -1] if spent.used is None else [spent.used.input, spent.used.output]
+    args = [lease.job_id, lease.number, "back" if back else "done", wait_ms, *used, spent.ending]
+    return _SETTLE, pool_keys(lease.pool).all(), [*args, "-" if sticky is None else sticky]
 
 
 def withdraw(pool: str, job_id: str) -> Call:

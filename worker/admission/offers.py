@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -120,6 +119,10 @@ def _scope(name: str, models: str, limits: Limits, account: Account) -> Scope:
 
 def _day_ms(zone: str) -> int:
     """How far the zone is ahead of UTC now."""
+    if zone == "UTC":
+        return 0
+    from zoneinfo import ZoneInfo
+
     offset = datetime.now(ZoneInfo(zone)).utcoffset()
     return 0 if offset is None else int(offset.total_seconds() * 1000)
 

@@ -126,13 +126,13 @@ def _views(pool: Pool, accounts: Mapping[str, Account], state: PoolState) -> lis
 
 
 def _limits(scope: Scope, state: PoolState, day_ms: int) -> list[Limit]:
-    numbers = state.buckets.get(scope.name, [0.0] * 11)
+    numbers = state.buckets.get(scope.name, [0.0] * 15)
     share, learned = 60_000 / scope.period, state.learned.get(scope.name, {})
     found = []
-    for dimension, configured, at in (("requests", scope.requests, 0), ("tokens", scope.tokens, 3)):
+    for dimension, configured, at in (("requests", scope.requests, 0), ("tokens", scope.tokens, 5)):
         if configured:
             limit = min(configured, _grown(learned.get(dimension, [configured, state.now]), state))
-            bucket = Bucket(limit, scope.burst, scope.period, *numbers[at : at + 3])
+            bucket = Bucket(limit, scope.burst, scope.period, *numbers[at : at + 5])
             found.append(
                 Limit(
                     dimension=f"{dimension}/min",
@@ -143,7 +143,7 @@ def _limits(scope: Scope, state: PoolState, day_ms: int) -> list[Limit]:
             )
     if scope.day:
         today = int((state.now + day_ms) // 86_400_000)
-        used = numbers[7] if numbers[6] == today else 0
+        used = numbers[11] if numbers[10] == today else 0
         left = max(0, scope.day - used)
         found.append(
             Limit(dimension="requests/day", left=left, limit=scope.day, configured=scope.day)

@@ -1,7 +1,7 @@
 -- Whose turn it is, and on which key. Needs everything before it in grant.lua.
 --
 -- A lease is { lease, worker, key, account, run, at, mode, tokens, taken, cancel }, `taken` what
--- each scope was charged: { scope, request ms, token ms, day }.
+-- each scope was charged: { scope, request ms, token ms, day, ms of one token }.
 
 -- Classes share what there is by weight, and what one leaves is the others'.
 local WEIGHTS = { urgent = 70, normal = 25, bulk = 5 }

@@ -6,7 +6,8 @@
 -- ARGV[3]  ms until a lease expires unless renewed
 -- ARGV[4]  ms the worker counts as alive without being heard of
 -- ARGV[5]  the epoch the worker knows, '' for none
--- ARGV[6+] job id, lease number, key, account, tokens produced so far, for each stream
+-- ARGV[6+] job id, lease number, key, account, tokens produced so far, 1 when only this key can go
+--          on with the answer (else 0), for each stream
 -- Returns  {ms until the next lease of anyone expires (-1: there is none), answers, epoch}
 --          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
 --          asked for
@@ -23,7 +24,7 @@ local id, lost = meet(ARGV[5])
 local function adopt(job, number, key, account)
   local lease = { lease = number, worker = worker, key = key, account = account, run = 'adopted',
     at = now, mode = 'refund', tokens = 0,
-    taken = { { account, 0, 0, 0 } } }
+    taken = { { account, 0, 0, 0, 0 } } }
   redis.call('HSET', held, job, cjson.encode(lease))
   redis.call('HINCRBY', load, worker, 1)
   redis.call('HINCRBY', streams, account, 1)
@@ -38,21 +39,34 @@ local function charge_produced(job, lease, produced)
   for _, taken in ipairs(lease.taken) do
     local state = read_state(redis.call('HGET', buckets_of, taken[1]))
     local ms = taken[3] * more / lease.tokens
-    taken[3], state[TT] = taken[3] + ms, math.max(state[TT], now) + ms
+    taken[3] = taken[3] + ms
+    correct(state, TT, TB, ms, now)
     write_state(taken[1], state)
   end
   lease.tokens, lease.produced = lease.tokens + more, produced
   redis.call('HSET', held, job, cjson.encode(lease))
 end
 
+-- Where the provider keeps the answer, the next attempt has to go, whatever ends this one.
+local function bind(job, lease)
+  if lease.bound then return end
+  lease.bound = true
+  redis.call('HSET', held, job, cjson.encode(lease))
+  local ticket = decoded(redis.call('HGET', tickets, job))
+  if not ticket then return end
+  ticket.sticky = lease.key
+  redis.call('HSET', tickets, job, cjson.encode(ticket))
+end
+
 local replies = {}
-for i = 6, #ARGV, 5 do
+for i = 6, #ARGV, 6 do
   local job, number = ARGV[i], tonumber(ARGV[i + 1])
   local lease = decoded(redis.call('HGET', held, job))
   if not lease and lost then lease = adopt(job, number, ARGV[i + 2], ARGV[i + 3]) end
   if lease and lease.lease == number then
     redis.call('ZADD', leases, math.floor(now + ARGV[3]), job)
     charge_produced(job, lease, tonumber(ARGV[i + 4]))
+    if ARGV[i + 5] == '1' then bind(job, lease) end
     table.insert(replies, lease.cancel and 2 or 1)
   else
     table.insert(replies, 0)

@@ -2,9 +2,9 @@
 --
 -- A rest is { since, ["until"], cause, kind, strikes, reopened, print, suspect }, under
 -- 'account NAME', 'key ALIAS' or 'model ACCOUNT MODEL'. After its end it reopens with one job,
--- then two, doubling every second; its strikes are remembered for ten minutes.
+-- then two, doubling every half second; its strikes are remembered for ten minutes.
 local FOR_EVER = 9007199254740991
-local STEP_MS, STEPS, MEMORY_MS = 1000, 7, 600000
+local STEP_MS, STEPS, MEMORY_MS = 500, 7, 600000
 
 -- Milliseconds until one more job may go there, 0 for now.
 local function resting(rest)

@@ -9,7 +9,7 @@
 -- ARGV[5]  tokens the prompt took, -1 when not known
 -- ARGV[6]  tokens the answer took, -1 when not known
 -- ARGV[7]  'refused' when the provider sent the job away, 'answered' when it gave the whole answer
--- ARGV[8]  the only key the job may run on from now, '' for any
+-- ARGV[8]  the only key the job may run on from now, '' for any, '-' for what held before
 -- Returns  1 when settled, 0 when the lease was settled or lost before
 -- include pool
 -- include tickets
@@ -55,7 +55,7 @@ if ARGV[3] == 'done' then
 else
   if ticket then
     if how == 'refused' then ticket.tries = ticket.tries + 1 end
-    if ARGV[8] ~= '' then ticket.sticky = ARGV[8] end
+    if ARGV[8] ~= '-' then ticket.sticky = ARGV[8] ~= '' and ARGV[8] or nil end
     redis.call('HSET', tickets, job, cjson.encode(ticket))
   end
   return_to_line(job, lease, wait_ms)
@@ -67,7 +67,7 @@ if room > 0 and used_slots >= room then
   local inbox = inboxes .. ':' .. lease.worker
   wake(inbox, 'slot', 1024)
   redis.call('EXPIRE', inbox, 3600)
-elseif ARGV[3] == 'back' or not line_is_empty() then
+elseif ARGV[3] == 'back' or not line_is_empty() and not somebody_wakes_soon() then
   wake(nudge, 'settle', 64)
 end
 return 1

@@ -29,6 +29,13 @@ local function correct_turn(ticket, tokens)
   end
 end
 
+local SOON_MS = 100
+
+local function somebody_wakes_soon()
+  local at = tonumber(string.match(redis.call('GET', alarm) or '', '^%S+') or 0)
+  return at >= now and at <= now + SOON_MS
+end
+
 local function line_is_empty()
   return redis.call('EXISTS', urgent, normal, bulk) == 0
 end

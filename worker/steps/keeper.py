@@ -44,9 +44,9 @@ class Keeper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._settings = engine.settings
-        self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
         self._swept_at = -math.inf
+        self._epochs: dict[str, str] = {}
         self._thread = threading.Thread(target=self._main, name="longstream-keeper", daemon=True)
 
     def start(self) -> None:
