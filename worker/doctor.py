@@ -20,9 +20,8 @@ from settings.model import Settings
 from worker.probe import alive
 from worker.store import connect, shown
 
-#: Streams tell which entries were deleted from 7.0 on, and without that a reader could meet a hole
-#: and not know. Every Valkey can.
-MINIMUM = (7, 0)
+#: The oldest that can append to a log without making a deleted one anew. Every Valkey can.
+MINIMUM = (6, 2)
 #: Leases live on the server's clock; only an expiry given in wall-clock time needs ours to agree.
 CLOCK_SKEW_S = 2.0
 #: A store fuller than this is reported before it refuses jobs.
@@ -144,7 +143,7 @@ def _version(client: redis.Redis, _: Settings) -> Iterator[Finding]:
         yield Finding(
             "version",
             Level.FATAL,
-            f"Redis {version} is too old: {least} is the oldest that reports deleted entries",
+            f"Redis {version} is too old: before {least} a deleted log would be made anew",
             f"use Redis {least} or later, or Valkey",
         )
     else:

@@ -13,7 +13,7 @@
 -- ARGV[5]  where the provider's response can be taken up behind these entries, '' for nowhere
 -- ARGV[6+] payload and check, for each entry
 -- Returns  1 when appended; else {id, check} of the entry the log ends with, '' when there
---          is no log
+--          is no log, 'ended' when it was sealed by an attempt of another time
 local log, attempt, seq = KEYS[1], ARGV[3], tonumber(ARGV[4])
 
 local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
@@ -21,6 +21,8 @@ if not last then return '' end
 if last[1] ~= ARGV[1] or (ARGV[2] ~= '' and last[2][4] ~= ARGV[2]) then
   return { last[1], last[2][4] or '' }
 end
+-- Behind an entry of one's own there is no seal of another.
+if ARGV[2] == '' and redis.call('HGET', KEYS[2], 'state') == 'ended' then return 'ended' end
 
 for i = 6, #ARGV, 2 do
   redis.call('XADD', log, 'NOMKSTREAM', string.format('%s-%d', attempt, seq), 'e', ARGV[i],

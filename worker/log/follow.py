@@ -15,8 +15,6 @@ import time
 from collections.abc import Generator, Iterator
 from typing import Any, ClassVar
 
-from redis.exceptions import ResponseError
-
 from worker.errors import StoreError, UnknownJob
 from worker.keys import job_keys
 from worker.log import entries
@@ -74,6 +72,8 @@ class _Reader:
         self._view = CleanView()
         #: The check of the entry at the cursor; None when it was not read here.
         self._check: int | None = None
+        #: The entry at the cursor is not in the log, and was not trimmed.
+        self._absent = False
         self._shown: Followed | None = None
         self._shown_at = 0.0
 
@@ -84,8 +84,8 @@ class _Reader:
             for stored in _entries(reply):
                 if (yield from self._replaced(stored)):
                     break
-                yield from self._whole(stored.at)
                 entry = entries.decode(stored.payload)
+                self._whole(stored.at, entry)
                 self._cursor, self._check = stored.at, stored.check
                 yield from self._items(entry)
                 if isinstance(entry, entries.End):
@@ -106,10 +106,8 @@ class _Reader:
                 f"cursor {self._cursor} is ahead of the log of job {self._job}, which ends at "
                 f"{end}: read from 0-0"
             )
-        if last:
-            yield from self._intact()
-            if not self._raw:
-                self._view = yield from self._clean_view(end)
+        if last and not self._raw:
+            self._view = yield from self._clean_view(end)
 
     def _gone(self, state: bytes | None) -> Generator[Command, Any, None]:
         """There is no log, and none will come."""
@@ -126,25 +124,15 @@ class _Reader:
             )
         raise UnknownJob(f"no job {self._job}: `longstream jobs` lists those that are known")
 
-    def _intact(self) -> Generator[Command, Any, None]:
-        """Raise Trimmed when entries behind the cursor were deleted."""
-        try:
-            told = yield ("XINFO", "STREAM", self._keys.log)
-        except ResponseError:
-            return
-        info = told if isinstance(told, dict) else dict(zip(told[::2], told[1::2], strict=True))
-        deleted = Cursor.parse(_by_name(info, b"max-deleted-entry-id") or b"0-0")
-        if deleted > self._cursor:
-            raise Trimmed(self._job, self._cursor, deleted)
-
-    def _whole(self, at: Cursor) -> Generator[Command, Any, None]:
-        """Raise Trimmed when `at` is not what stands behind the cursor."""
+    def _whole(self, at: Cursor, entry: entries.Entry) -> None:
+        """Raise Trimmed when an entry that this reader needs stood between the cursor and `at`."""
         if at == (self._cursor.attempt, self._cursor.seq + 1):
             return
-        if at.seq or at.attempt <= self._cursor.attempt:
+        if not isinstance(entry, entries.Attempt) or at.attempt <= self._cursor.attempt:
             raise Trimmed(self._job, self._cursor, Cursor(at.attempt, at.seq - 1))
-        if self._cursor > START:
-            yield from self._intact()
+        after = Cursor.parse(entry.after)
+        if after > self._cursor and (self._raw or entry.offset):
+            raise Trimmed(self._job, self._cursor, after)
 
     def _clean_view(self, end: Cursor) -> Generator[Command, Any, CleanView]:
         length = 0
@@ -153,6 +141,8 @@ class _Reader:
                 (yield ("XRANGE", self._keys.log, str(self._cursor), str(self._cursor)))
             )
             length = entries.end_offset(entries.decode(had[0].payload)) if had else _UNKNOWN
+            oldest = stored_in((yield ("XRANGE", self._keys.log, "-", "+", "COUNT", 1)))
+            self._absent = not had and bool(oldest) and self._cursor > oldest[0].at
         attempts: dict[int, entries.Attempt] = {}
         number = end.attempt
         while number > 0:
@@ -170,15 +160,18 @@ class _Reader:
         return ("XREAD", "COUNT", _PAGE, *block, "STREAMS", self._keys.log, str(self._cursor))
 
     def _replaced(self, stored: Stored) -> Generator[Command | Followed, Any, bool]:
-        """True when the log is not the one the last entry was read from, after a failover: from its
-        start again. Only then may the ids of two attempts be the same."""
-        if self._check is None or stored.at.attempt != self._cursor.attempt or self._raw:
+        """True when the entry at the cursor is not in the log any more, or is another, after a
+        failover: the reader begins again. Only then may an id, or an attempt's number, be taken
+        twice."""
+        if self._raw or (self._check is None and not self._absent):
             return False
-        if stored.check == entries.check_behind(stored.payload, self._check):
+        links = self._check is not None and stored.at.attempt == self._cursor.attempt
+        if links and stored.check == entries.check_behind(stored.payload, self._check or 0):
             return False
         at = str(self._cursor)
         now = stored_in((yield ("XRANGE", self._keys.log, at, at)))
-        if now and now[0].check == self._check:
+        self._absent = False
+        if now and self._check in (None, now[0].check):
             return False
         yield from self._view.void(stored.at.attempt)
         self._cursor, self._check = START, None
@@ -229,11 +222,6 @@ class _Reader:
 def _entries(reply: Any) -> Iterator[Stored]:
     for _, stored in reply or ():
         yield from stored_in(stored)
-
-
-def _by_name(info: dict[Any, Any], name: bytes) -> bytes | None:
-    value = info.get(name, info.get(name.decode()))
-    return value if value is None or isinstance(value, bytes) else str(value).encode()
 
 
 __all__ = ["LogExpired", "Steps", "Superseded", "Trimmed", "follow"]

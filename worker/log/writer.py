@@ -236,6 +236,8 @@ class Writer:
         check of an entry that stands behind all that were sent."""
         if not reply:
             raise LogGone("the log does not exist any more")
+        if reply == b"ended":
+            raise Fenced("the job was sealed by another attempt")
         end, check = Cursor.parse(reply[0]), reply[1]
         if end.attempt < self._attempt:
             self._before = end
