@@ -42,6 +42,7 @@ def test_two_hundred_jobs_at_once_are_exact_and_leave_nothing(cluster: Cluster) 
     nothing_left(cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_workers_that_come_and_go_leave_nothing(cluster: Cluster) -> None:
     """However they go, and with a message in their queue that they never fetched."""
