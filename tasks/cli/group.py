@@ -24,7 +24,7 @@ COMMANDS = {
     "queue": "Show who waits, for what, and until when.",
     "keys": "Show the accounts and their limits; check the API keys.",
     "doctor": "Check what would lose or stall jobs.",
-    "chaos": "Break everything on purpose, and count what it costs.",
+    "chaos": "Break everything on purpose, and count what was lost.",
     "worker": "Run a worker in the foreground.",
     "up": "Run the embedded stack in the foreground.",
     "down": "Stop the embedded stack.",
