@@ -28,14 +28,7 @@ from worker.log.verify import Verdict, verify as verify_log
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect_async, opened
-from worker.submission import (
-    Message,
-    OnInterrupt,
-    Submission,
-    Terms,
-    plain_message,
-    submit as submit_job,
-)
+from worker.terms import USUAL, OnInterrupt, Terms
 
 if TYPE_CHECKING:
     import redis
@@ -97,6 +90,7 @@ def submit(
     """
     from tasks.kinds import KINDS
     from worker.admission.estimates import estimate, pool_taking
+    from worker.submission import Submission, plain_message, submit as submit_job
 
     job_id = job_id or os.urandom(_ID_BYTES).hex()
     kind = KINDS.get(task)
@@ -120,7 +114,7 @@ def submit(
         estimate=size,
         tenant=tenant,
         priority=priority,
-        terms=terms or Terms(),
+        terms=terms or USUAL,
     )
     with _store() as client:
         submit_job(client, job)
@@ -166,6 +160,8 @@ def simulated(job_id: str) -> bool:
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
+
+    from worker.submission import Message
 
     with _store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")

@@ -40,7 +40,8 @@ from worker.results import revoke
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store import StoreUnreachable, opened, require
-from worker.submission import Message, Submission, Terms, submit
+from worker.submission import Message, Submission, submit
+from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest
 from worker.work import Sealed, Work
 
@@ -120,7 +121,7 @@ class StreamingTask(Task):
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
-            terms = options.get("terms") or Terms()
+            terms = options.get("terms") or USUAL
             tenant = options.get("tenant") or self.tenant
             priority = options.get("priority") or self.priority
             ours = ("terms", "tenant", "priority")

@@ -27,7 +27,8 @@ from worker.leftovers import Leftovers, leftovers
 from worker.log.stored import read_stored
 from worker.probe import alive
 from worker.store import connect, connect_async
-from worker.submission import OnInterrupt, Submission, Terms, plain_message, submit
+from worker.submission import Submission, plain_message, submit
+from worker.terms import OnInterrupt, Terms
 
 #: After the last fault, everything must have ended in this time, in seconds.
 _CALM_S = 180.0
