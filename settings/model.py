@@ -38,7 +38,7 @@ Accounting = Literal["refund", "admission", "produced"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What may be used of something. None means: no limit known."""
+    """What may be used of one thing. None means: no limit known."""
 
     streams: Annotated[Limit | None, "Streams open at once."] = None
     requests_per_minute: Annotated[Limit | None, "Requests a minute."] = None
@@ -161,12 +161,22 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long an ended job is kept, in seconds: first its log goes, then its record."""
+    """How long an ended job is kept, in seconds: first its log goes, then its record, and at last
+    the tombstone by which readers are told that it is expired and not unknown."""
 
     log_s: Annotated[KeptSeconds, "The log of an ended job: every delta."] = 7 * _DAY_S
     record_s: Annotated[KeptSeconds, "Its record with the result; not shorter than the log."] = (
         30 * _DAY_S
     )
+    tombstone_s: Annotated[
+        KeptSeconds, "After the record went, how long readers hear `expired`, not `unknown`."
+    ] = 60 * _DAY_S
+
+    @property
+    def ages_s(self) -> tuple[int, int, int]:
+        """Seconds from a job's end until its log, its record and its tombstone go."""
+        record_s = max(self.log_s, self.record_s)
+        return self.log_s, record_s, record_s + self.tombstone_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

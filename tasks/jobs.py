@@ -17,22 +17,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from settings.model import SIMULATOR
 from tasks.current import current
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
-from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text, Thinking
+from worker.log.stored import read_stored
+from worker.log.verify import Verdict, verify as verify_log
+from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect_async, opened
-from worker.submission import (
-    Message,
-    OnInterrupt,
-    Submission,
-    Terms,
-    plain_message,
-    submit as submit_job,
-)
+from worker.terms import USUAL, OnInterrupt, Terms
 
 if TYPE_CHECKING:
     import redis
@@ -51,6 +47,7 @@ __all__ = [
     "Record",
     "State",
     "Status",
+    "Superseded",
     "Terms",
     "Text",
     "Thinking",
@@ -63,9 +60,11 @@ __all__ = [
     "queues",
     "recent",
     "result",
+    "simulated",
     "status",
     "submit",
     "tail",
+    "verify",
 ]
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
@@ -91,6 +90,7 @@ def submit(
     """
     from tasks.kinds import KINDS
     from worker.admission.estimates import estimate, pool_taking
+    from worker.submission import Submission, plain_message, submit as submit_job
 
     job_id = job_id or os.urandom(_ID_BYTES).hex()
     kind = KINDS.get(task)
@@ -114,7 +114,7 @@ def submit(
         estimate=size,
         tenant=tenant,
         priority=priority,
-        terms=terms or Terms(),
+        terms=terms or USUAL,
     )
     with _store() as client:
         submit_job(client, job)
@@ -153,8 +153,15 @@ def result(job_id: str) -> Any:
     return status(job_id).result
 
 
+def simulated(job_id: str) -> bool:
+    """True when the simulator answers the job, whatever keys this process knows."""
+    return status(job_id).pool == SIMULATOR
+
+
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
+
+    from worker.submission import Message
 
     with _store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")
@@ -171,6 +178,20 @@ def cancel(job_id: str) -> Cancelled:
 
     with _store() as client:
         return cancel_job(app, client, current(), job_id)
+
+
+def verify(job_id: str) -> Verdict:
+    """Reckon the job's log again: what was changed, lost, repeated or moved, by entry.
+
+    Raises UnknownJob, or LogExpired when there is nothing left to check.
+    """
+    with _store() as client:
+        record = _record(client, job_id)
+        stored = read_stored(client.execute_command, job_keys(job_id).log)
+    ended = record.state == State.ENDED
+    if ended and not stored:
+        raise reader.LogExpired(f"the log of job {job_id} is past retention: nothing to verify")
+    return verify_log(stored, ended=ended, attempts=record.attempt)
 
 
 def recent(count: int = 20) -> list[Record]:

@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import fakeredis
+import hypothesis
 import pytest
 import redis
 import redis.asyncio
 
 from tests.harness.valkey import Valkey
 from worker.store import connect, connect_async
+
+#: A timing is no claim: on a busy machine a single example may take long.
+hypothesis.settings.register_profile("longstream", deadline=None)
+hypothesis.settings.load_profile("longstream")
 
 
 @pytest.fixture(scope="session")

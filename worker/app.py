@@ -71,6 +71,7 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "result_backend": for_celery(results),
         "redis_backend_use_ssl": _verified(results),
         "result_expires": settings.retention.record_s,
+        "worker_consumer": "worker.received:ToughConsumer",
         "task_default_queue": SHARED_QUEUE,
         "task_queues": [Queue(SHARED_QUEUE, exchange="", routing_key=SHARED_QUEUE)],
         "accept_content": ["json"],

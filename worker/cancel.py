@@ -58,7 +58,7 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
 
 def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
     """Raise the fence and seal what text there is. False when a worker was faster."""
-    keys, kept = job_keys(job_id), settings.retention
+    keys = job_keys(job_id)
     reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
     if reply[0] != b"claimed":
         return False
@@ -70,10 +70,13 @@ def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
         attempts=attempt,
         reason="cancelled while it waited",
     )
-    fields = ["outcome", Outcome.CANCELLED, "reason", end.reason, "length", len(text)]
-    until = [kept.log_s, max(kept.log_s, kept.record_s)]
-    args = [f"{attempt}-0", attempt, 1, entries.encode(end), *until, *fields]
-    return bool(_SEAL.call(client, [keys.log, keys.record], args) == 1)
+    sealed = entries.encode(end)
+    first = entries.check_of_first(reply[2])
+    check = entries.check_behind(sealed, first)
+    fields = ["reason", end.reason, "length", len(text)]
+    place = [f"{attempt}-0", first, attempt, 1, sealed, check]
+    args = [*place, Outcome.CANCELLED, *settings.retention.ages_s, *fields]
+    return bool(_SEAL.call(client, [keys.log, keys.record, keys.tombstone], args) == 1)
 
 
 def _tell_celery(celery: Celery, client: redis.Redis, job_id: str) -> None:

@@ -12,6 +12,8 @@ LongstreamError (settings.errors)
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from settings.errors import LongstreamError
 
 
@@ -28,7 +30,10 @@ class LogGone(StoreError):
 
 
 class UnknownJob(StoreError):
-    """No job has this id, or its record is past retention."""
+    """No job has this id, or everything of it is past retention."""
+
+    #: What a reader is answered, in one word for programs.
+    answer: ClassVar[str] = "unknown_job"
 
 
 class JobFailed(LongstreamError):

@@ -3,12 +3,13 @@
 All keys of a job share the hash tag `{<job id>}`, all keys of a pool the tag `{<pool>}`, so
 that a Redis Cluster can spread jobs over shards and still run each script on one of them.
 
-Kept for ever: the pool's counters and hashes (bounded by what runs and waits), the index of
-jobs (bounded by retention). Everything of a job has a TTL from its seal on.
+Everything of a job has a TTL from its seal on. What has none while nothing runs or waits stands in
+`lasting_keys`, and nowhere else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -21,14 +22,17 @@ SUBMITTING = "ls:submitting"
 
 @dataclass(frozen=True, slots=True)
 class JobKeys:
-    """`record` is a hash, `log` a stream."""
+    """`record` is a hash, `log` a stream, `tombstone` a string: the outcome of an ended job, which
+    outlives both."""
 
     record: str
     log: str
+    tombstone: str
 
 
 def job_keys(job_id: str) -> JobKeys:
-    return JobKeys(record=f"ls:{{{job_id}}}:job", log=f"ls:{{{job_id}}}:log")
+    own = f"ls:{{{job_id}}}"
+    return JobKeys(record=f"{own}:job", log=f"{own}:log", tombstone=f"{own}:gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,22 @@ class PoolKeys:
 @cache
 def pool_keys(pool: str) -> PoolKeys:
     return PoolKeys(**{field.name: f"ls:{{{pool}}}:{field.name}" for field in fields(PoolKeys)})
+
+
+#: What a pool keeps while nothing runs or waits: the fence, and who is alive.
+_LASTING = (
+    *("counter", "workers", "slots", "epoch"),
+    # What accounts have used and were told, and how long answers are: bounded by the configuration.
+    *("buckets", "fair", "learned", "rests", "sizes", "spent"),
+)
+#: What the broker knows of the one shared queue.
+_BROKER = ("_kombu.binding.longstream", "_kombu.binding_permanent.longstream")
+
+
+def lasting_keys(pools: Iterable[str]) -> frozenset[str]:
+    """The keys that are kept for ever. Each is bounded, whatever the number of jobs."""
+    of_pools = (getattr(pool_keys(pool), name) for pool in pools for name in _LASTING)
+    return frozenset((JOBS, *_BROKER, *of_pools))
 
 
 def inbox_key(pool: str, worker: str) -> str:

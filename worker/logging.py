@@ -12,10 +12,12 @@ from typing import Any
 
 import structlog
 
-from worker.quiet import WithoutBodies
+from worker.received import WithoutBodies
 
-#: celery.app.trace prints the return value of each task at INFO.
+#: celery.app.trace prints the return value of each task at INFO, celery.pool the whole request
+#: at DEBUG.
 _QUIET = {
+    "celery.pool": logging.INFO,
     "celery.app.trace": logging.WARNING,
     "httpx": logging.WARNING,
     "httpcore": logging.WARNING,
@@ -30,9 +32,10 @@ def configure(level: int = logging.INFO, stream: Any = None) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    renderer: Any = (
-        structlog.dev.ConsoleRenderer() if stream.isatty() else structlog.processors.JSONRenderer()
-    )
+    renderer: Any = structlog.dev.ConsoleRenderer()
+    if not stream.isatty():
+        shared.append(structlog.processors.format_exc_info)
+        renderer = structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -23,10 +23,10 @@ from worker.admission import answers, line
 from worker.admission.line import Ending, Spent
 from worker.errors import StoreError
 from worker.keys import job_keys
-from worker.log import reader
 from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.entries import Mode, Tokens
+from worker.log.stored import Stored, aread_stored, clean_text
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump, continuing
@@ -104,7 +104,8 @@ class Attempt:
         self._failures = claim.failures
         self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
         self._log.info("job.claimed", crashes=claim.crashes)
-        said = await self._said() if claim.offset else ""
+        kept = await self._kept(claim)
+        said = clean_text(kept)
         writer = Writer(
             self._commit,
             self._keys,
@@ -112,6 +113,7 @@ class Attempt:
             claim.first,
             buffer_bytes=self._settings.worker.buffer_bytes,
             said=said,
+            kept=kept,
         )
         if (ended := self._ended_before(claim)) is not None:
             return await self._seal(writer, *ended)
@@ -244,7 +246,7 @@ class Attempt:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
         # A response that is gone, or says something else now, leaves only a marked restart.
         return await self._hand_back(
-            writer, str(failure), failure=counts, wait_s=0.0 if gone else wait_s, forget=gone
+            writer, str(failure), failure=not gone, wait_s=0.0 if gone else wait_s, forget=gone
         )
 
     async def _hand_back(
@@ -270,15 +272,13 @@ class Attempt:
     async def _seal(
         self, writer: Writer, outcome: Outcome, reason: str, result: Any = None
     ) -> Verdict:
-        keep = self._settings.retention
         tokens = Tokens() if self._pump is None else self._pump.tokens
         usage = tokens if tokens != Tokens() else None
         await writer.seal(
             outcome,
             reason=reason,
             usage=usage,
-            keep_log_s=keep.log_s,
-            keep_record_s=max(keep.log_s, keep.record_s),
+            ages_s=self._settings.retention.ages_s,
             record={
                 "usage": msgspec.json.encode(usage),
                 "result": msgspec.json.encode(result),
@@ -291,8 +291,11 @@ class Attempt:
         raw = await self._commit.command("HGETALL", self._keys.record)
         return parse_record(self._lease.job_id, raw)
 
-    async def _said(self) -> str:
-        return await reader.atext_of(self._commit.command, self._lease.job_id)
+    async def _kept(self, claim: Claim) -> list[Stored]:
+        """The entries this attempt goes on from, superseded ones left out of none."""
+        if not claim.offset:
+            return []
+        return await aread_stored(self._commit.command, self._keys.log, claim.base)
 
 
 def _ms(seconds: float) -> int:

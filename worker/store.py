@@ -18,6 +18,8 @@ from settings.errors import LongstreamError
 #: Must exceed every blocking read (BLOCK_S), or a healthy wait would look like a dead peer.
 SOCKET_TIMEOUT_S = 15.0
 CONNECT_TIMEOUT_S = 5.0
+#: For work that blocks on nothing: someone waits for it.
+SHORT_TIMEOUT_S = 5.0
 #: Longest time one blocking command may wait on the server.
 BLOCK_S = 10.0
 
@@ -26,11 +28,11 @@ class StoreUnreachable(LongstreamError):
     """Redis does not answer."""
 
 
-def _options(url: str) -> dict[str, Any]:
+def _options(url: str, timeout_s: float) -> dict[str, Any]:
     options: dict[str, Any] = {
         # One reply shape for all servers, and the one fakeredis speaks.
         "protocol": 2,
-        "socket_timeout": SOCKET_TIMEOUT_S,
+        "socket_timeout": timeout_s,
         "health_check_interval": 0,
     }
     if urlsplit(url).scheme != "unix":
@@ -38,14 +40,15 @@ def _options(url: str) -> dict[str, Any]:
     return options
 
 
-def connect(url: str) -> redis.Redis:
+def connect(url: str, timeout_s: float = SOCKET_TIMEOUT_S) -> redis.Redis:
     """A client that reports the first fault; who calls it decides about trying again."""
-    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(url))
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(url, timeout_s))
 
 
 def connect_async(url: str) -> redis.asyncio.Redis:
     """As `connect`, for one event loop."""
-    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **_options(url))
+    options = _options(url, SOCKET_TIMEOUT_S)
+    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
 
 
 def shown(url: str) -> str:
@@ -68,7 +71,7 @@ def require(client: redis.Redis, url: str) -> None:
 @contextmanager
 def opened(url: str) -> Iterator[redis.Redis]:
     """A client for a short piece of work. Raises StoreUnreachable when the server is away."""
-    with connect(url) as client:
+    with connect(url, SHORT_TIMEOUT_S) as client:
         try:
             yield client
         except (redis.ConnectionError, redis.TimeoutError) as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from settings.errors import LongstreamError
 from worker.admission import line
 from worker.keys import JOBS, SUBMITTING, job_keys
 from worker.scripts import script
+from worker.terms import USUAL, Terms
 
 _SUBMIT = script("worker.log", "submit")
 
@@ -87,25 +87,6 @@ def plain_message(task: str, job_id: str, args: list[Any], kwargs: dict[str, Any
     )
 
 
-class OnInterrupt(StrEnum):
-    """What becomes of a job's text when its stream is cut."""
-
-    #: Take the provider's response up again if it goes on there, else restart, marked as such.
-    AUTO = "auto"
-    RESTART = "restart"
-    #: Ask for the rest behind the text; an approximation of what would have come.
-    CONTINUE = "continue"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline."""
-
-    on_interrupt: OnInterrupt = OnInterrupt.AUTO
-    deadline_s: float | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     job_id: str
@@ -118,7 +99,7 @@ class Submission:
     tenant: str = "default"
     priority: str = "normal"
     wait_ms: int = 0
-    terms: Terms = Terms()
+    terms: Terms = USUAL
 
     def ticket(self) -> line.Ticket:
         """What the line must know of the job. Raises LongstreamError."""
@@ -141,7 +122,7 @@ class Submission:
 def submit(client: redis.Redis, job: Submission) -> None:
     """Write the record, list the job, put it in the line. The same id again changes nothing.
 
-    Raises LongstreamError for an id that can not be one, and StoreFull.
+    Raises LongstreamError for what can not be submitted, and StoreFull.
     """
     if not _ID.fullmatch(job.job_id):
         raise LongstreamError(
@@ -149,9 +130,9 @@ def submit(client: redis.Redis, job: Submission) -> None:
         )
     ticket = job.ticket()
     try:
-        now = _now_ms(client)
+        now, keys = _now_ms(client), job_keys(job.job_id)
         client.zadd(SUBMITTING, {job.job_id: now})
-        _SUBMIT.call(client, [job_keys(job.job_id).record], _fields(job, ticket))
+        _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job, ticket))
         _list(client, job.job_id, now)
         _enter_line(client, job.job_id, job.pool, ticket, job.wait_ms)
     except redis.OutOfMemoryError as error:

@@ -25,7 +25,8 @@ import msgspec
 from celery import Task, signals
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
-from kombu.utils.json import dumps
+from kombu.exceptions import EncodeError
+from kombu.utils.json import dumps, loads
 from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
@@ -39,7 +40,8 @@ from worker.results import revoke
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store import StoreUnreachable, opened, require
-from worker.submission import Message, Submission, Terms, submit
+from worker.submission import Message, Submission, submit
+from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest
 from worker.work import Sealed, Work
 
@@ -56,7 +58,8 @@ class StreamingTask(Task):
     #: Return values are answers: nothing of them may reach a log line or an event.
     resultrepr_maxsize = 0
     #: How the worker speaks of a received message.
-    Request = "worker.quiet:QuietRequest"
+    Request = "worker.received:QuietRequest"
+
     #: Whose jobs these are when `apply_async` is not told.
     tenant = "default"
     #: How urgent they are: "urgent", "normal" or "bulk"; a number is Celery's own and not ours.
@@ -118,7 +121,7 @@ class StreamingTask(Task):
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
-            terms = options.get("terms") or Terms()
+            terms = options.get("terms") or USUAL
             tenant = options.get("tenant") or self.tenant
             priority = options.get("priority") or self.priority
             ours = ("terms", "tenant", "priority")
@@ -138,10 +141,10 @@ class StreamingTask(Task):
                 pool=pool_taking(settings, request.model, size).name,
                 label=self.label(*args, **kwargs),
                 message=captured.message,
-                wait_ms=int(wait_s * 1000),
                 estimate=size,
                 tenant=str(tenant),
                 priority=priority if isinstance(priority, str) else "normal",
+                wait_ms=int(wait_s * 1000),
                 terms=terms,
             )
             submit(client, job)
@@ -175,7 +178,7 @@ class StreamingTask(Task):
             raise Ignore
         _thread.held = _Held(here, lease)
         # What follows the job, and its arguments, did not travel with the message.
-        self.request.update(embedded)
+        self.request.update(loads(json.dumps(embedded)))
         if verdict.outcome is Outcome.COMPLETED:
             return verdict.result
         if verdict.outcome in (Outcome.CANCELLED, Outcome.EXPIRED):
@@ -282,5 +285,10 @@ class _Captured:
         properties = {name: options[name] for name in kept if options.get(name) is not None}
         args, kwargs, embedded = body
         # Signatures may hold what only Celery's JSON knows, such as the time of an ETA.
-        body = [args, kwargs, json.loads(dumps(embedded))]
+        try:
+            body = [args, kwargs, json.loads(dumps(embedded))]
+        except (TypeError, ValueError, EncodeError) as error:
+            raise LongstreamError(
+                f"the arguments of what follows the job must be JSON values: {error}"
+            ) from error
         self.message = Message(body=body, headers=headers, properties=properties)

@@ -10,12 +10,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 
 def main() -> None:
     """The console script. Ctrl-C is quiet from here on, so everything else is imported inside."""
     # What imports create stays; looking it through again and again costs a tenth of the start.
     gc.disable()
+    sys.unraisablehook = _unraisable
     try:
         code = _run()
         sys.stdout.flush()
@@ -29,9 +34,18 @@ def main() -> None:
     os._exit(code)
 
 
+def _unraisable(lost: UnraisableHookArgs) -> None:
+    """Ctrl-C that came where Python has nobody to raise it to comes again a moment later."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    import signal
+
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+
 def _run() -> int:
-    # Plugins of pydantic are none of ours, and finding out that there are none is slow.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from tasks.cli.group import run
 
     return run()

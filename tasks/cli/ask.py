@@ -9,8 +9,13 @@ import click
 _EPILOG = """\b
 Examples:
   longstream ask "Why is the sky blue?"
-  git diff | longstream ask - --effort high
-  longstream ask "..." --detach          print the job id and return
+  git diff | longstream ask - --system "Review this change." --effort high
+  longstream ask "Summarise this: $(cat notes.md)" > summary.md
+  job=$(longstream ask "..." --detach); longstream tail $job
+
+\b
+Exit codes:
+  0 completed   1 failed   2 usage   3 incomplete   4 cancelled   130 Ctrl-C
 """
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -33,14 +38,17 @@ def command(
     detach: bool,
     as_json: bool,
 ) -> None:
-    """Answer PROMPT, or what stands on stdin when PROMPT is -."""
+    """Answer PROMPT, or what stands on stdin when PROMPT is -.
+
+    The answer is shown as it comes. Ctrl-C leaves the job running and prints the command that
+    goes on reading; a detached job is read with `longstream tail`.
+    """
     if prompt == "-":
         prompt = _standard_input()
     if not prompt.strip():
         raise click.UsageError("the prompt is empty: say what to answer")
 
     from tasks import jobs
-    from tasks.cli.follow import conclude, follow, sink_for
     from tasks.cli.prepare import prepare, utf8
 
     utf8("prompt", prompt)
@@ -57,6 +65,9 @@ def command(
     if detach:
         click.echo(job_id)
         return
+    # After the submit: the worker begins while this is loaded.
+    from tasks.cli.follow import conclude, follow, sink_for
+
     simulated = settings.simulated
     end = follow(job_id, "0-0", sink_for(json=as_json, simulated=simulated))
     sys.exit(conclude(end, job_id, simulated=simulated))

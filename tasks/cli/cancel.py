@@ -6,7 +6,8 @@ import click
 
 _EPILOG = """\b
 Examples:
-  longstream cancel 3f9a
+  longstream cancel 3f9a                  the start of an id is enough
+  longstream cancel 3f9a && longstream tail 3f9a
 """
 
 
@@ -14,7 +15,11 @@ Examples:
 @click.argument("job")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(job: str, as_json: bool) -> None:
-    """Cancel JOB. Its text so far is kept. Cancelling twice is fine."""
+    """Cancel JOB. Its text so far is kept. Cancelling twice is fine.
+
+    A job that waits is cancelled at once; one that runs is stopped by its worker, and what the
+    provider has generated until then is billed.
+    """
     import json
 
     from tasks import jobs

@@ -7,7 +7,8 @@ import time
 import msgspec
 
 from settings.model import Settings
-from tasks.local.stack import Stack, state_directory
+from tasks.local.server import why_ended
+from tasks.local.stack import Stack, StackError, state_directory
 from worker.log.status import NO_WORKER
 from worker.log.view import Status
 
@@ -16,12 +17,16 @@ _STARTING_S = 15.0
 
 
 class Embedded:
-    """Sees every status of one follower. Only for jobs of the embedded stack."""
+    """Sees every status of one follower. Only for jobs of the embedded stack.
+
+    Raises StackError when the worker dies again and again without running the job.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stack = Stack(state_directory())
         self._since = time.monotonic()
+        self._revivals = 0
 
     @classmethod
     def of(cls, settings: Settings) -> Embedded | None:
@@ -37,7 +42,9 @@ class Embedded:
                 detail="the embedded stack is down; any longstream command starts it again, "
                 "and then the job goes on",
             )
-        if self._stack.worker.pid() is None and self._stack.revive(self._settings):
+        if status.state == "running":
+            self._revivals = 0
+        if self._stack.worker.pid() is None and self._revived(status):
             self._since = time.monotonic()
             if NO_WORKER not in status.detail:
                 return Status(
@@ -51,3 +58,11 @@ class Embedded:
             return status
         what = "a new one is starting" if status.state == "lost" else "the worker is starting"
         return msgspec.structs.replace(status, detail=status.detail.replace(NO_WORKER, what))
+
+    def _revived(self, status: Status) -> bool:
+        self._revivals += 1
+        # A job may kill its workers, and is given up in the end; one that waits can not.
+        patience = 1 if status.state == "waiting" else self._settings.worker.max_crashes
+        if self._revivals > patience:
+            raise StackError(why_ended(self._stack.state, self._stack.worker))
+        return self._stack.revive(self._settings)

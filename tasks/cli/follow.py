@@ -9,9 +9,9 @@ import sys
 
 import click
 
-from settings.model import SIMULATOR
 from tasks import jobs
 from tasks.cli.embedded import Embedded
+from tasks.cli.interrupts import Interrupts
 from tasks.cli.prepare import say
 from tasks.cli.sinks import JsonSink, PipeSink, Sink
 from tasks.current import current
@@ -38,17 +38,19 @@ def sink_for(*, json: bool, simulated: bool, text_on_stdout: bool = True) -> Sin
 
 def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str = "") -> End:
     """Follow to the end. Ctrl-C stops the following, not the job, and says how to go on."""
-    cursor = start
+    cursor, interrupts = start, Interrupts()
     gc.enable()
     try:
         here = Embedded.of(current())
-        for item in jobs.tail(job_id, start, raw=raw):
-            seen = here.explained(item) if here and isinstance(item, Status) else item
-            sink.take(seen)
-            if isinstance(item, Item):
-                cursor = item.cursor
-            if isinstance(item, End):
-                return item
+        with interrupts.handled():
+            for item in jobs.tail(job_id, start, raw=raw):
+                seen = here.explained(item) if here and isinstance(item, Status) else item
+                with interrupts.step():
+                    sink.take(seen)
+                    if isinstance(item, Item):
+                        cursor = item.cursor
+                if isinstance(item, End):
+                    return item
     except KeyboardInterrupt:
         # Impatience must not cost the command that goes on.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -62,11 +64,6 @@ def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str
     finally:
         sink.close()
     raise AssertionError("a followed job neither ended nor raised")
-
-
-def is_simulated(job_id: str) -> bool:
-    """True when the simulator answers the job, whatever keys this process knows."""
-    return jobs.status(job_id).pool == SIMULATOR
 
 
 def conclude(end: End, job_id: str, *, simulated: bool) -> int:

@@ -20,8 +20,11 @@ COMMANDS = {
     "jobs": "List jobs, newest first.",
     "show": "Show one job: its state, result and cost.",
     "cancel": "Cancel a job, waiting or running.",
+    "verify": "Prove that a job's log is whole.",
     "queue": "Show who waits, for what, and until when.",
     "keys": "Show the accounts and their limits; check the API keys.",
+    "doctor": "Check what would lose or stall jobs.",
+    "chaos": "Break everything on purpose, and count what was lost.",
     "worker": "Run a worker in the foreground.",
     "up": "Run the embedded stack in the foreground.",
     "down": "Stop the embedded stack.",
@@ -29,10 +32,18 @@ COMMANDS = {
 
 _EPILOG = """\b
 Examples:
-  longstream refactor app.py -m "use asyncio"
+  longstream refactor app.py -m "use asyncio"              show a diff
   longstream refactor src/*.py -m "add type hints" --apply
-  git diff | longstream ask -
-  longstream tail 3f9a --from 1-7
+  git diff | longstream ask - --system "Review this change."
+  longstream ask "..." --detach                            print the job id and return
+  longstream tail 3f9a --from 1-7                          go on reading behind entry 1-7
+
+\b
+Settings:
+  OPENAI_API_KEY and OPENAI_BASE_URL, or HOLYSHEEP_API_KEY and HOLYSHEEP_BASE_URL
+  LONGSTREAM_REDIS_URL      a Redis or Valkey to share with other machines
+  LONGSTREAM_STATE_DIR      where the embedded stack keeps its data and logs
+  longstream.toml           everything else; LONGSTREAM_CONFIG names another file
 
 \b
 Exit codes:
@@ -57,10 +68,11 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        from difflib import get_close_matches
+        if args and args[0] not in COMMANDS:
+            from difflib import get_close_matches
 
-        if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS)):
-            ctx.fail(f"no command {args[0]!r}, did you mean {close[0]!r}?")
+            if close := get_close_matches(args[0], COMMANDS):
+                ctx.fail(f"no command {args[0]!r}, did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -87,7 +99,10 @@ def run() -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except SystemExit as done:
-        return done.code if isinstance(done.code, int) else EXIT_FAILED
+        if isinstance(done.code, str):
+            click.echo(done.code, err=True)
+            return EXIT_FAILED
+        return done.code if done.code is not None else 0
     except click.Abort:
         return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:

@@ -7,17 +7,23 @@ import click
 _EPILOG = """\b
 Examples:
   longstream jobs
-  longstream jobs --count 100 --json
+  longstream jobs --count 100 --json | jq -r 'select(.state == "running").id'
+  longstream jobs | cut -f1 | head -1        the latest id
 """
 
 _SHOWN = ("id", "state", "outcome", "label", "model", "key", "attempt", "length")
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--count", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--count", default=20, show_default=True, type=click.IntRange(min=1), help="How many."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(count: int, as_json: bool) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first: id, state, outcome, what, model, key, attempts, characters.
+
+    In a pipe the columns are separated by tabs; "-" stands for what is not known yet.
+    """
     import sys
 
     import msgspec

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  longstream keys
-  longstream keys --json
-  longstream keys check
-  longstream keys enable acme-1
+  longstream keys                         what is left of every account
+  longstream keys check                   after changing a key, before a long job
+  longstream keys check --json | jq       which models each key sees, by name
+  longstream keys enable acme-1           use a key again that the provider had refused
 """
 
 
@@ -75,7 +74,12 @@ def _show(view: AccountView) -> None:
 @command.command(epilog=_EPILOG)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a key.")
 def check(as_json: bool) -> None:
-    """Ask every provider which models each key sees. Exit 1 when a key does not work."""
+    """Ask every provider which models each key sees, all at once.
+
+    One line a key: "authenticated against URL, N models visible", or why not. Keys are shown by
+    their alias. Nothing is generated, so nothing is billed. Exit code 1 when a key does not work.
+    """
+    import asyncio
     import json
 
     settings = _settings()
@@ -111,6 +115,8 @@ def _settings() -> Settings:
 
 
 async def _check_all(settings: Settings) -> list[tuple[Key, list[str], str]]:
+    import asyncio
+
     from worker.upstream.client import Client
 
     keys = [key for pool in settings.pools.values() for key in pool.keys]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +18,17 @@ if TYPE_CHECKING:
 
 _EPILOG = """\b
 Examples:
-  longstream refactor app.py -m "use asyncio"             show a diff
+  longstream refactor app.py -m "use asyncio"
   longstream refactor src/*.py -m "add type hints" --apply
-  longstream refactor app.py -m "..." > change.patch      stdout holds the diff alone
-  longstream refactor app.py -m "..." --detach            print the job id and return
-  longstream refactor --resume 3f9a --apply               deliver a job submitted before
+  longstream refactor app.py -m "use asyncio" --out new/
+  longstream refactor app.py -m "use asyncio" | git apply
+  longstream refactor app.py -m "use asyncio" --detach      print the job id and return
+  longstream refactor --resume 3f9a --apply                 deliver that job, later
+
+\b
+Exit codes:
+  0 delivered   1 failed, or a file was refused   2 usage   3 incomplete   4 cancelled
+  130 Ctrl-C
 """
 
 
@@ -30,11 +37,15 @@ Examples:
 @click.option("-m", "--message", "instruction", default="", help="What to change.")
 @click.option("--diff", "how", flag_value="diff", default="diff", help="Show a diff (default).")
 @click.option("--apply", "how", flag_value="apply", help="Write the changes over the files.")
-@click.option("--out", type=click.Path(file_okay=False), help="Write changed files below DIR.")
+@click.option(
+    "--out", type=click.Path(file_okay=False), metavar="DIR", help="Write changed files below DIR."
+)
 @click.option("--force", is_flag=True, help="Write Python that does not compile, too.")
 @click.option("--model", default="", help="The model; default: the settings'.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
-@click.option("--resume", "job", help="A job submitted before, from the same directory.")
+@click.option(
+    "--resume", "job", metavar="JOB", help="A job submitted before, from the same directory."
+)
 @click.option("--detach", is_flag=True, help="Print the job id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
@@ -52,12 +63,17 @@ def command(
     """Change FILES as the message says, and show what changes as a diff.
 
     Files are sent whole. Nothing is written unless --apply or --out is given; then a file is
-    written only if it is still what was sent, and Python only if it compiles.
+    written only if it is still what was sent, and Python only if it compiles. Each file is judged
+    for itself: one that is refused is named with the reason, and the exit code is 1.
+
+    On a terminal the answer is shown as it comes, then the diff. In a pipe, stdout holds the diff
+    alone, as `git apply` takes it. Ctrl-C leaves the job running and prints how to go on.
     """
     from tasks import jobs
-    from tasks.cli.follow import conclude, follow, is_simulated, sink_for
-    from tasks.cli.prepare import prepare
+    from tasks.cli.prepare import prepare, say
 
+    if how == "apply" and out is not None:
+        raise click.UsageError("--apply writes over the files and --out beside them: choose one")
     if job is None:
         root, sources = _sources(files, instruction)
         simulated = prepare(serving=True).simulated
@@ -67,14 +83,18 @@ def command(
     else:
         prepare()
         job_id, root = jobs.find(job), Path.cwd()
-        simulated = is_simulated(job_id)
+        simulated = jobs.simulated(job_id)
         sources, instruction = _submitted(job_id)
+    again = f"longstream refactor --resume {job_id}{_options(how, out, force, as_json)}"
     if detach:
         click.echo(job_id)
+        say(f"deliver it with: {again}")
         return
 
+    # After the submit: the worker begins while this is loaded.
+    from tasks.cli.follow import conclude, follow, sink_for
+
     sink = sink_for(json=as_json, simulated=simulated, text_on_stdout=sys.stdout.isatty())
-    again = f"longstream refactor --resume {job_id}" + (" --apply" if how == "apply" else "")
     end = follow(job_id, "0-0", sink, again=again)
     code = conclude(end, job_id, simulated=simulated)
     if code == 0:
@@ -91,6 +111,13 @@ def command(
             as_json=as_json,
         )
     sys.exit(code)
+
+
+def _options(how: str, out: str | None, force: bool, as_json: bool) -> str:
+    """The options of the delivery, as they are typed."""
+    options = {"--apply": how == "apply", "--force": force, "--json": as_json}
+    typed = "".join(f" {option}" for option, given in options.items() if given)
+    return typed + (f" --out {shlex.quote(out)}" if out is not None else "")
 
 
 def _sources(files: Sequence[str], instruction: str) -> tuple[Path, list[SourceFile]]:

@@ -6,8 +6,9 @@ import click
 
 _EPILOG = """\b
 Examples:
-  longstream show 3f9a
-  longstream show 3f9a --json | jq .result
+  longstream show 3f9a                        the start of an id is enough
+  longstream show 3f9a --json | jq .usage
+  longstream show 3f9a --json | jq -r .result
 """
 
 
@@ -15,7 +16,11 @@ Examples:
 @click.argument("job")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with the result.")
 def command(job: str, as_json: bool) -> None:
-    """Show JOB: its state, what it used, and its result once it has one."""
+    """Show JOB: its state, what it used, and its result once it has one.
+
+    A job is kept longer than its log: the result is there when `longstream tail` has nothing to
+    read any more.
+    """
     import msgspec
 
     from tasks import jobs

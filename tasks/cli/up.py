@@ -22,9 +22,12 @@ HANDED_BACK = "jobs that still run are handed back, and go on with the next star
 
 @click.command(epilog=_EPILOG)
 def command() -> None:
-    """Start the embedded stack, or join it, show its worker's log; Ctrl-C stops it.
+    """Start the embedded stack, or join it, and show its worker's log; Ctrl-C stops it.
 
-    Other commands start the same stack by themselves, in the background.
+    The stack is a private Valkey, a worker and, without an API key, the provider simulator. Other
+    commands start the same stack by themselves, in the background. Its data and logs are in
+    LONGSTREAM_STATE_DIR, else in ~/.local/state/longstream. With LONGSTREAM_REDIS_URL set there
+    is no embedded stack: run `longstream worker` instead, on as many machines as you like.
     """
     from settings import load
     from tasks.cli.prepare import SIMULATED, say

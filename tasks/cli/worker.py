@@ -43,6 +43,8 @@ def command(concurrency: int | None, check: bool, loglevel: str) -> None:
 
 
 def _run(loglevel: str) -> None:
+    import gc
+
     from tasks.application import app
     from worker.app import worker_name
     from worker.store import connect, require
@@ -51,6 +53,8 @@ def _run(loglevel: str) -> None:
     assert url is not None
     with connect(url) as client:
         require(client, url)
+    gc.freeze()
+    gc.enable()
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     app.worker_main(["worker", "--hostname", worker_name(), "--loglevel", loglevel, *quiet])
 

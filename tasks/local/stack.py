@@ -134,7 +134,7 @@ class Stack:
             speed = os.environ.get("LONGSTREAM_SIMULATOR_SPEED", "1")
             self.simulator.launch(
                 [
-                    *(sys.executable, "-m", "tasks.local.simulator"),
+                    *_python("tasks.local.simulator"),
                     *("--announce-file", self._announced, "--speed", speed),
                 ]
             )
@@ -153,7 +153,7 @@ class Stack:
             self.worker.stop(settings.worker.drain_s + _GRACE_S)
         self._worker_settings.write_text(fingerprint)
         self._worker_settings.chmod(0o600)
-        self.worker.launch([sys.executable, "-m", "tasks.cli", "worker"], environ)
+        self.worker.launch([*_python("tasks.cli"), "worker"], environ)
 
     def _wait(self, daemon: Daemon, up: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
@@ -163,6 +163,11 @@ class Stack:
             if time.monotonic() > deadline:
                 raise StackError(f"{daemon.name} is silent after 30 s: see {daemon.log}")
             time.sleep(_POLL_S)
+
+
+def _python(module: str) -> tuple[str, ...]:
+    """Run a module of ours: the working directory may hold a `tasks` of its own."""
+    return (sys.executable, "-P", "-m", module)
 
 
 def _short(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -230,9 +231,7 @@ async def test_a_base_url_is_continued_as_it_is_meant(
 ) -> None:
     async with WireServer([head(), chunk(delta("stop", content="x") + DONE), END]) as server:
         key = key_for(server)
-        async for _ in client.stream(
-            REQUEST, key.model_copy(update={"base_url": key.base_url + suffix})
-        ):
+        async for _ in client.stream(REQUEST, replace(key, base_url=key.base_url + suffix)):
             pass
 
         assert server.requests[0].path == path

@@ -14,6 +14,7 @@ from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.entries import Mode
+from worker.log.stored import aread_stored, clean_text
 from worker.log.view import Cut
 from worker.log.writer import Writer
 from worker.scripts import script
@@ -34,7 +35,7 @@ async def commit(store: Store) -> AsyncIterator[GroupCommit]:
 
 def submit(store: Store, policy: str, deadline_ms: int = 0) -> None:
     fields = ["task", "t", "model", "m", "pool", "p", "on_interrupt", policy]
-    SUBMIT.call(store.sync, [KEYS.record], [deadline_ms, *fields])
+    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, *fields])
 
 
 async def claim(commit: GroupCommit, lease: int) -> Claim:
@@ -86,7 +87,9 @@ async def test_the_policy_and_the_text_decide_what_the_next_attempt_keeps(
     assert (second.mode, second.offset) == (mode, offset)
     assert second.point == (point if mode is Mode.REATTACH else None)
     kept = text if offset else ""
-    assert await reader.atext_of(commit.command, JOB) == kept
+    stored = await aread_stored(commit.command, KEYS.log, second.base)
+    assert (clean_text(stored) if offset else "") == kept
+    assert reader.text_of(store.sync, JOB) == kept
 
 
 async def test_a_reattached_stream_shows_no_cut(store: Store, commit: GroupCommit) -> None:
@@ -94,7 +97,7 @@ async def test_a_reattached_stream_shows_no_cut(store: Store, commit: GroupCommi
     await interrupted(commit, "one ", POINT)
     second = writer(commit, await claim(commit, 2), "one ")
     second.text("two")
-    await second.seal("completed", keep_log_s=9, keep_record_s=9)
+    await second.seal("completed", ages_s=(9, 9, 9))
     items = list(reader.tail(store.sync, JOB))
     assert not [item for item in items if isinstance(item, Cut)]
     assert reader.text_of(store.sync, JOB) == "one two"
@@ -107,15 +110,17 @@ async def test_the_seal_of_a_continued_answer_covers_all_of_it(
     await interrupted(commit, "one ")
     second = writer(commit, await claim(commit, 2), "one ")
     second.text("two")
-    await second.seal("completed", keep_log_s=9, keep_record_s=9)
+    await second.seal("completed", ages_s=(9, 9, 9))
 
     submit_again = "whole"
     whole = job_keys(submit_again)
-    SUBMIT.call(store.sync, [whole.record], [0, "task", "t", "model", "m", "pool", "p"])
+    SUBMIT.call(
+        store.sync, [whole.record, whole.tombstone], [0, "task", "t", "model", "m", "pool", "p"]
+    )
     reply = await commit.call(CLAIM, [whole.log, whole.record], [1, "w", "k", "run"])
     only = Writer(commit, whole, reply[1], reply[2], buffer_bytes=1 << 20)
     only.text("one two")
-    await only.seal("completed", keep_log_s=9, keep_record_s=9)
+    await only.seal("completed", ages_s=(9, 9, 9))
 
     ends = [list(reader.tail(store.sync, job))[-1] for job in (JOB, submit_again)]
     assert ends[0].digest == ends[1].digest  # type: ignore[union-attr]

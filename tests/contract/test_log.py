@@ -26,7 +26,9 @@ BUFFER = 1 << 20
 
 @pytest_asyncio.fixture
 async def commit(store: Store) -> AsyncIterator[GroupCommit]:
-    SUBMIT.call(store.sync, [KEYS.record], [0, "task", "t", "model", "m", "pool", "p"])
+    SUBMIT.call(
+        store.sync, [KEYS.record, KEYS.tombstone], [0, "task", "t", "model", "m", "pool", "p"]
+    )
     group = GroupCommit(store.aio())
     yield group
     await group.close()
@@ -39,7 +41,7 @@ async def claim(commit: GroupCommit, lease: int, worker: str = "w1") -> Writer:
 
 
 async def seal(writer: Writer) -> None:
-    await writer.seal("completed", keep_log_s=100, keep_record_s=200)
+    await writer.seal("completed", ages_s=(100, 200, 300))
 
 
 def texts(store: Store, start: str = "0-0") -> str:
@@ -158,6 +160,8 @@ async def test_nothing_expires_before_the_seal_and_everything_after_it(
     assert store.sync.ttl(KEYS.log) == store.sync.ttl(KEYS.record) == -1
     await seal(writer)
     assert 0 < store.sync.ttl(KEYS.log) <= 100 < store.sync.ttl(KEYS.record) <= 200
+    assert 200 < store.sync.ttl(KEYS.tombstone) <= 300
+    assert store.sync.get(KEYS.tombstone) == b"completed"
 
 
 async def test_a_live_reader_gets_one_cut_and_the_new_text(
@@ -275,7 +279,7 @@ def _advance(store: Store, steps: reader.Steps) -> list[object]:
             items.append(step)
             reply = None
             continue
-        command = tuple(part for part in step if part not in ("BLOCK", 1000))
+        command = tuple(part for part in step if part not in ("BLOCK", reader.BLOCK_MS))
         reply = store.sync.execute_command(*command)
         if step[0] == "XREAD" and not reply:
             return items

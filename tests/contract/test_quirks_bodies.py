@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
-from pydantic import SecretStr
 
+from settings import Secret
 from tests.harness.asking import REQUEST, SECRET, ask, fail, key_for, noted, quick_client, text_of
 from tests.harness.wire import (
     DONE,
@@ -301,7 +302,7 @@ async def test_a_finish_reason_beside_an_error_is_no_end(client: Client) -> None
 
 async def test_a_key_that_cannot_be_sent_is_the_keys_fault_and_not_shown(client: Client) -> None:
     async with WireServer([plain("200 OK", b"")]) as server:
-        bad = key_for(server).model_copy(update={"secret": SecretStr(f"{SECRET}\n")})
+        bad = replace(key_for(server), secret=Secret(f"{SECRET}\n"))
         with pytest.raises(UpstreamFailure) as caught:
             await anext(client.stream(REQUEST, bad))
 

@@ -11,7 +11,7 @@ from tests.harness.asking import REQUEST, ask, noted, quick_client, text_of, tho
 from tests.harness.wire import DONE, USAGE, delta, event, stream
 from worker.outcomes import Outcome
 from worker.upstream.client import Client
-from worker.upstream.happenings import Finished, Refusal, ToolCall, Usage
+from worker.upstream.happenings import Finished, Refusal, Text, ToolCall, Usage
 
 STOP = delta("stop") + DONE
 
@@ -137,6 +137,29 @@ async def test_q41_inline_think_tags_cut_anywhere_do_not_leak_reasoning(
     happenings = await ask(client, stream(*parts, delta("stop"), DONE), request=request)
     assert thought_of(happenings) == "a < b, </thin no"
     assert text_of(happenings) == "x <thing> y"
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+async def test_q41_a_bare_closing_tag_makes_all_before_it_reasoning(
+    client: Client, size: int
+) -> None:
+    said = "a < b, so</thin no</think>x </think> y<think>z"
+    parts = [delta(content=said[at : at + size]) for at in range(0, len(said), size)]
+    request = msgspec.structs.replace(REQUEST, inline_thinking=True)
+
+    happenings = await ask(client, stream(*parts, delta("stop"), DONE), request=request)
+    assert thought_of(happenings) == "a < b, so</thin noz"
+    assert text_of(happenings) == "x </think> y"
+
+
+async def test_q41_a_text_without_any_tag_is_not_held_back_for_ever(client: Client) -> None:
+    words = "no tag here " * 1000
+    parts = [delta(content=words)] * (2 * 2**20 // len(words))
+    request = msgspec.structs.replace(REQUEST, inline_thinking=True)
+
+    happenings = await ask(client, stream(*parts, delta("stop"), DONE), request=request)
+    assert text_of(happenings) == words * len(parts)
+    assert len([h for h in happenings if isinstance(h, Text)]) > 1
 
 
 async def test_q41_think_tags_are_left_alone_unless_the_job_asks(client: Client) -> None:

@@ -24,7 +24,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     running.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def app(shared: Cluster) -> Iterator[LongstreamApp]:
     """Celery in this process, as a client of the shared cluster."""
     with client_of(shared.settings) as client:

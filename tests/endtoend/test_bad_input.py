@@ -217,3 +217,23 @@ def test_ctrl_c_at_any_moment_shows_no_traceback(cli: Cli, arguments: list[str])
             _, err = process.communicate(timeout=30)
         assert process.returncode in (0, 130), err
         assert b"Traceback" not in err
+
+
+SWALLOWED = """
+import time
+import tasks.cli
+class Dying:
+    def __del__(self):
+        raise KeyboardInterrupt
+def run():
+    Dying()
+    time.sleep(20)
+tasks.cli._run = run
+tasks.cli.main()
+"""
+
+
+def test_ctrl_c_where_python_can_not_raise_it_is_not_lost(cli: Cli) -> None:
+    with cli.python("-c", SWALLOWED) as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")

@@ -140,7 +140,7 @@ def test_a_second_copy_of_a_granted_message_is_dropped(app: LongstreamApp, share
     """Both while the first runs and after its lease is settled."""
     job_id, worker = str(uuid.uuid4()), shared.alive()[0]
     jobs.submit("tasks.generate", prompt(), model="sim:stall", job_id=job_id)
-    wait_until("it runs", lambda: jobs.status(job_id).state == jobs.State.RUNNING)
+    wait_until("text flows", lambda: shared.client.xlen(job_keys(job_id).log) > 1)
     lease = json.loads(shared.client.hget(pool_keys("simulator").held, job_id) or b"")
     stored = jobs_message(shared, job_id)
     headers = stored[1] | {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -119,6 +120,13 @@ def test_a_countdown_waits_in_the_line(app: LongstreamApp, shared: Cluster) -> N
     assert result.get(timeout=GET_S)
     record = jobs.status(result.id)
     assert record.started_ms - record.created_ms >= 1500
+
+
+def test_what_follows_at_its_own_time_waits_for_it(app: LongstreamApp) -> None:
+    due = datetime.now(UTC) + timedelta(seconds=1.5)
+    last = chain(generate.s(prompt(), model=PLAIN), generate.s(model=PLAIN).set(eta=due))()
+    assert last.get(timeout=GET_S)
+    assert jobs.status(last.id).started_ms >= due.timestamp() * 1000
 
 
 @pytest.mark.parametrize(

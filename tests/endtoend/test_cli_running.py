@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cli import Cli
+from tests.harness.cli import ROOT, Cli
 from tests.harness.waiting import wait_until
 from worker.keys import job_keys
 
@@ -163,7 +164,14 @@ def _processes(state: Path, name: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("moment", ["valkey.lock", "simulator.lock", "worker.lock"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param("valkey.lock", marks=pytest.mark.slow),
+        "simulator.lock",
+        pytest.param("worker.lock", marks=pytest.mark.slow),
+    ],
+)
 def test_a_command_killed_while_it_starts_the_stack_blocks_nobody(
     tmp_path: Path, moment: str
 ) -> None:
@@ -197,12 +205,43 @@ def test_up_shows_the_worker_and_stops_everything_on_ctrl_c(tmp_path: Path) -> N
         cli.close()
 
 
+@pytest.mark.slow
+def test_the_users_own_modules_are_not_taken_for_ours(tmp_path: Path) -> None:
+    for name in ("tasks", "worker", "settings", "redis", "grp"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    cli = Cli(tmp_path / "state", tmp_path)
+    try:
+        with cli.python("-P", "-m", "tasks.cli", "ask", "hello") as asking:
+            out, err = asking.communicate(timeout=60)
+        assert asking.returncode == 0, err
+        assert out.decode() == cli.truth()["visible"]
+    finally:
+        cli.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_can_not_start_is_reported_and_not_waited_for(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "celery.py").write_text("raise ImportError('this celery is broken')\n")
+    path = os.pathsep.join([str(broken), str(ROOT)])
+    cli = Cli(tmp_path / "state", tmp_path, PYTHONPATH=path)
+    try:
+        done = cli.run("ask", "hello")
+        assert done.code == 1
+        assert "worker ended while starting: ImportError: this celery is broken" in done.err
+        assert "Traceback" not in done.err
+    finally:
+        cli.close()
+
+
 def test_up_needs_no_configured_redis(cli: Cli) -> None:
     done = cli.run("up", env={"LONGSTREAM_REDIS_URL": "redis://127.0.0.1:1"})
     assert done.code == 2
     assert "use `longstream worker`, or unset LONGSTREAM_REDIS_URL" in done.complaint
 
 
+@pytest.mark.slow
 def test_new_settings_restart_the_worker_for_who_asks_and_not_for_who_reads(
     tmp_path: Path,
 ) -> None:

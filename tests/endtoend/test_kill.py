@@ -7,12 +7,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
+from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.keys import job_keys, pool_keys
 from worker.log import entries
@@ -28,8 +30,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     running = Cluster(
         tmp_path, speed="20", LONGSTREAM_WORKER__LEASE_S="2", LONGSTREAM_WORKER__RENEW_S="0.5"
     )
-    yield running
-    running.close()
+    with closing(running):
+        yield running
+        nothing_left(running)
 
 
 def entries_of(cluster: Cluster, job_id: str) -> list[tuple[Cursor, entries.Entry]]:

@@ -8,21 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.cluster import Cluster, read
+from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.keys import direct_queue, inbox_key, pool_keys
 
 JOBS = 200
 WORKERS = 6
-#: Bounded, and kept for ever: the index of jobs, the pool's counter, who is alive, and what the
-#: broker knows of the one shared queue.
-KEPT = {
-    "ls:jobs",
-    "ls:{simulator}:counter",
-    "ls:{simulator}:workers",
-    "ls:{simulator}:slots",
-    "_kombu.binding.longstream",
-    "_kombu.binding_permanent.longstream",
-}
 
 
 @pytest.fixture
@@ -37,11 +28,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     running.close()
 
 
-def lasting(cluster: Cluster) -> set[str]:
-    """The keys without a TTL."""
-    return {key.decode() for key in cluster.client.scan_iter() if cluster.client.ttl(key) == -1}
-
-
 @pytest.mark.timeout(120)
 def test_two_hundred_jobs_at_once_are_exact_and_leave_nothing(cluster: Cluster) -> None:
     worker = cluster.worker("--concurrency", "100")
@@ -50,18 +36,19 @@ def test_two_hundred_jobs_at_once_are_exact_and_leave_nothing(cluster: Cluster) 
     assert {end.outcome for _, end in texts} == {"completed"}
     assert {text for text, _ in texts} == {entry["visible"] for entry in cluster.ledger()}
     assert len(cluster.ledger()) == JOBS
-    wait_until("all is settled", lambda: lasting(cluster) <= KEPT)
+    nothing_left(cluster)
     assert not cluster.client.exists(inbox_key("simulator", cluster.alive()[0]))
     cluster.kill(worker, signal.SIGTERM)
-    assert lasting(cluster) <= KEPT
+    nothing_left(cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_workers_that_come_and_go_leave_nothing(cluster: Cluster) -> None:
     """However they go, and with a message in their queue that they never fetched."""
     workers = [cluster.celery("-E") for _ in range(WORKERS)]
     wait_until("all ask for work", lambda: len(cluster.alive()) == WORKERS, 60)
-    assert lasting(cluster) <= KEPT
+    nothing_left(cluster)
     last = next(name for name in cluster.alive() if f"-{workers[-1].pid}@" in name)
     for worker in workers[:2]:
         worker.send_signal(signal.SIGSTOP)
@@ -74,7 +61,7 @@ def test_workers_that_come_and_go_leave_nothing(cluster: Cluster) -> None:
     assert [worker.wait(30) for worker in workers[2:-1]] == [0, 0, 0]
     assert read(cluster.client, cluster.submit("Say it.", "late", "sim:plain"))
     wait_until("the dead are forgotten", lambda: cluster.alive() == [last])
-    wait_until("nothing of them is left", lambda: lasting(cluster) <= KEPT)
+    nothing_left(cluster)
     assert cluster.client.hkeys(pool_keys("simulator").slots) == [last.encode()]
     cluster.kill(workers[-1], signal.SIGTERM)
-    assert lasting(cluster) <= KEPT
+    nothing_left(cluster)

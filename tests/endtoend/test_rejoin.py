@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
+from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.cancel import cancel
 from worker.keys import job_keys
@@ -30,8 +32,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         LONGSTREAM_WORKER__RENEW_S="0.5",
         LONGSTREAM_WORKER__DRAIN_S="30",
     )
-    yield running
-    running.close()
+    with closing(running):
+        yield running
+        nothing_left(running)
 
 
 def intended(cluster: Cluster) -> str:

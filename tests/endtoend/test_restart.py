@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
 from tests.harness.cluster import Cluster, read
+from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.keys import job_keys
 from worker.store import connect
@@ -24,8 +26,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         LONGSTREAM_WORKER__LEASE_S="3",
         LONGSTREAM_WORKER__RENEW_S="1",
     )
-    yield running
-    running.close()
+    with closing(running):
+        yield running
+        nothing_left(running)
 
 
 @pytest.mark.timeout(120)

@@ -39,6 +39,7 @@ def key_for(server: WireServer, provider: str = "simulator") -> Key:
         base_url=server.base_url,
         secret=Secret(SECRET),
         account="a",
+        api="responses" if provider == "responses" else "chat",
     )
 
 

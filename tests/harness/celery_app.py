@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from celery import Celery
+from kombu import pools
 
 from settings.model import Settings
 from tasks import current
@@ -29,6 +31,8 @@ def client_of(settings: Settings) -> Iterator[LongstreamApp]:
 
 def _disconnect() -> None:
     hang_up(app)
+    pools.reset()
+    app.amqp._producer_pool = None
     app._backend_cache = None
     app._local.__dict__.pop("backend", None)
 
@@ -36,7 +40,9 @@ def _disconnect() -> None:
 def hang_up(client: Celery) -> None:
     """Close every connection of a client, which Celery leaves to the garbage collector."""
     # Results say good-bye to the server when they are collected.
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     backend = client._local.__dict__.get("backend")
     if backend is not None:
         backend.result_consumer.stop()

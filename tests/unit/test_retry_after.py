@@ -30,6 +30,7 @@ def delay(words: str = "", hint: object = None, **headers: str) -> float | None:
         (str(EPOCH + 60), 60.0),
         ("1e300", CAP_S),
         ("999999999", CAP_S),
+        ("1e12", CAP_S),
         ("inf", CAP_S),
         ("0", None),
         ("-3", None),

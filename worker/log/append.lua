@@ -1,24 +1,33 @@
 -- Append entries of one attempt behind their predecessor, or tell where the log really ends.
 --
 -- Redis refuses an id that is not greater than the last one; it does not refuse a skipped one,
--- and a skipped id is a lost delta. So the predecessor is checked here, in the same step.
+-- and a skipped id is a lost delta. So the predecessor is checked here, in the same step, and not
+-- by its id alone: after a failover two attempts may have the same number, and must not mix.
 --
 -- KEYS[1]  log, a stream
 -- KEYS[2]  record, a hash
 -- ARGV[1]  id of the entry that must be the last one now
--- ARGV[2]  attempt
--- ARGV[3]  seq of the first payload
--- ARGV[4]  where the provider's response can be taken up behind these entries, '' for nowhere
--- ARGV[5+] payloads
--- Returns  1 when appended; else the id the log ends with, '' when there is no log
-local log, predecessor, attempt, seq = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- ARGV[2]  its check, '' for any
+-- ARGV[3]  attempt
+-- ARGV[4]  seq of the first payload
+-- ARGV[5]  where the provider's response can be taken up behind these entries, '' for nowhere
+-- ARGV[6+] payload and check, for each entry
+-- Returns  1 when appended; else {id, check} of the entry the log ends with, '' when there
+--          is no log, 'ended' when it was sealed by an attempt of another time
+local log, attempt, seq = KEYS[1], ARGV[3], tonumber(ARGV[4])
 
 local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
 if not last then return '' end
-if last[1] ~= predecessor then return last[1] end
-
-for i = 5, #ARGV do
-  redis.call('XADD', log, 'NOMKSTREAM', string.format('%s-%d', attempt, seq + i - 5), 'e', ARGV[i])
+if last[1] ~= ARGV[1] or (ARGV[2] ~= '' and last[2][4] ~= ARGV[2]) then
+  return { last[1], last[2][4] or '' }
 end
-if ARGV[4] ~= '' then redis.call('HSET', KEYS[2], 'resume', ARGV[4]) end
+-- Behind an entry of one's own there is no seal of another.
+if ARGV[2] == '' and redis.call('HGET', KEYS[2], 'state') == 'ended' then return 'ended' end
+
+for i = 6, #ARGV, 2 do
+  redis.call('XADD', log, 'NOMKSTREAM', string.format('%s-%d', attempt, seq), 'e', ARGV[i],
+    'c', ARGV[i + 1])
+  seq = seq + 1
+end
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[2], 'resume', ARGV[5]) end
 return 1

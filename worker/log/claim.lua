@@ -64,7 +64,12 @@ if last then
   end
 end
 
-local attempt = redis.call('HINCRBY', record, 'attempt', 1)
+-- A failover may have taken the counter back, and the log be repaired by who wrote it: the fence is
+-- whichever is higher.
+local attempt = tonumber(redis.call('HGET', record, 'attempt') or 0)
+if last then attempt = math.max(attempt, tonumber(string.match(last[1], '^%d+'))) end
+attempt = attempt + 1
+redis.call('HSET', record, 'attempt', attempt)
 local mode = attempt == 1 and 'start' or 'restart'
 if purpose == 'close' or (policy == 'fail' and length > 0) then
   mode = 'close'
@@ -79,8 +84,16 @@ if mode == 'start' or mode == 'restart' then
 end
 
 local payload = cjson.encode({ type = 'attempt', mode = mode, base = base, offset = length,
-  worker = worker, key = key, model = model or '', reason = reason })
-redis.call('XADD', log, attempt .. '-0', 'e', payload)
+  after = last and last[1] or '0-0', worker = worker, key = key, model = model or '', reason = reason })
+
+-- Adler-32, as `entries.check_of_first` reckons it.
+local low, high = 1, 0
+for i = 1, #payload do
+  low = (low + string.byte(payload, i)) % 65521
+  high = (high + low) % 65521
+end
+redis.call('XADD', log, attempt .. '-0', 'e', payload,
+  'c', string.format('%d', high * 65536 + low))
 
 if purpose == 'run' then redis.call('HSET', record, 'lease', lease) end
 redis.call('HSETNX', record, 'started_ms', now)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from worker.log import entries
+from worker.log.cursor import Cursor
 from worker.log.entries import Mode
 
 
@@ -21,11 +22,13 @@ class Point(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`first` is the payload of `<attempt>-0`; `offset` the text it keeps, in characters."""
+    """`first` is the payload of `<attempt>-0`; `base` the last entry it keeps, `offset` the text up
+    to there in characters."""
 
     attempt: int
     first: bytes
     mode: Mode
+    base: Cursor
     offset: int
     reason: str
     #: Workers that died under this job, oldest first.
@@ -54,6 +57,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
         attempt=attempt,
         first=first,
         mode=entry.mode,
+        base=Cursor.parse(entry.base),
         offset=entry.offset,
         reason=entry.reason,
         lost=tuple(name.decode() for name in lost),

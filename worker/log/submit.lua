@@ -1,10 +1,12 @@
--- Write a job's record, once. The same id again changes nothing.
+-- Write a job's record, once. The same id again changes nothing, also when the job is so long over
+-- that only its tombstone is left: an id is never used again while anyone may hold a cursor of it.
 --
 -- KEYS[1]  record, a hash
+-- KEYS[2]  tombstone, a string
 -- ARGV[1]  ms from now until the job's deadline, 0 for none
 -- ARGV[2+] fields and values
--- Returns  1 when written, 0 when there was a record
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+-- Returns  1 when written, 0 when there was one
+if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', KEYS[1], 'state', 'waiting', 'created_ms', now, unpack(ARGV, 2))

@@ -59,6 +59,14 @@ class End(Item, frozen=True, tag="end", omit_defaults=True):
     usage: entries.Tokens | None = None
 
 
+class Superseded(msgspec.Struct, frozen=True, kw_only=True, tag="superseded", omit_defaults=True):
+    """Text that a clean reader has is replaced by that of `attempt`. The cut beside it says from
+    where on; this says why. Moves no cursor."""
+
+    attempt: int
+    reason: str = ""
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True, tag="status", omit_defaults=True):
     """What goes on while no entry comes. Moves no cursor."""
 
@@ -77,7 +85,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, tag="status", omit_defau
         return (self.place, self.reason) != (shown.place, shown.reason)
 
 
-Followed = Text | Cut | Thinking | Attempt | Note | End | Status
+Followed = Text | Cut | Thinking | Attempt | Note | End | Superseded | Status
 
 
 def spans_of(attempts: dict[int, entries.Attempt], latest: int) -> list[tuple[Cursor, Cursor]]:
@@ -109,11 +117,19 @@ class CleanView:
         cut: list[Followed] = []
         if isinstance(entry, entries.Attempt):
             if entry.offset < self._length:
+                cut.append(Superseded(attempt=at.attempt, reason=entry.reason))
                 cut.append(Cut(cursor=str(at), offset=entry.offset))
             self._length = min(self._length, entry.offset)
         elif isinstance(entry, entries.Text):
             self._length = entries.end_offset(entry)
         return [*cut, item_of(at, entry)]
+
+    def void(self, attempt: int) -> list[Followed]:
+        """The log itself was replaced: the reader's text is void from its first character on."""
+        if not self._length:
+            return []
+        lost = Superseded(attempt=attempt, reason="the store has lost entries and was repaired")
+        return [lost, Cut(cursor=str(START), offset=0)]
 
     def _superseded(self, at: Cursor) -> bool:
         if at >= self._known:

@@ -3,7 +3,8 @@
 The rule it owns: an entry's id is fixed when it is first sent and never changes. What the log
 lacks is sent again under the same ids, after a lost reply as after a store that came back without
 its last entries, so nothing is lost and nothing stands twice. For that the writer keeps the
-entries of its unfinished attempt. A newer attempt in the log ends it: `Fenced`.
+entries of its unfinished attempt, and those it goes on from. What another wrote in its place, a
+newer attempt or one of the same number after a failover, ends it: `Fenced`.
 
 A stream has one append in flight at most; deltas that come meanwhile are merged into one entry.
 """
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from worker.errors import Fenced, LogGone
 from worker.keys import JobKeys
 from worker.log import entries
 from worker.log.commit import GroupCommit
-from worker.log.cursor import Cursor
+from worker.log.cursor import START, Cursor
+from worker.log.stored import Stored
 from worker.scripts import Script, script
 
 _APPEND = script("worker.log", "append")
@@ -38,13 +42,15 @@ class Writer:
         *,
         buffer_bytes: int,
         said: str = "",
+        kept: Sequence[Stored] = (),
     ) -> None:
         """`first` is the payload of `<attempt>-0`, which the claim has already written; `said` the
-        text of earlier attempts that this one goes on from."""
+        text of earlier attempts that this one goes on from, and `kept` their entries."""
         self._commit = commit
         self._keys = keys
         self._attempt = attempt
-        self._sent: list[bytes] = [first]
+        #: Payload and check of every entry of this attempt.
+        self._sent = [(first, entries.check_of_first(first))]
         self._text: list[str] = []
         self._text_bytes = 0
         self._buffer_bytes = buffer_bytes
@@ -55,8 +61,9 @@ class Writer:
         self._pump: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self._failed: Exception | None = None
-        #: What the log must end with before `<attempt>-0`, should the store have lost that too.
-        self._before = ""
+        #: What the log ends with before `<attempt>-0`, should the store have lost that too.
+        self._before = START
+        self._kept = kept
         #: Characters of text, those of `said` included.
         self.length = len(said)
 
@@ -100,11 +107,11 @@ class Writer:
         *,
         reason: str = "",
         usage: entries.Tokens | None = None,
-        keep_log_s: int,
-        keep_record_s: int,
+        ages_s: tuple[int, int, int],
         record: dict[str, str | bytes | int] | None = None,
     ) -> None:
-        """Flush, then close the log for good and end the record. Raises Fenced or LogGone."""
+        """Flush, then close the log for good and end the record. `ages_s`: how long log, record and
+        tombstone are kept. Raises Fenced or LogGone."""
         await self.flush()
         end = entries.End(
             offset=self.length,
@@ -114,10 +121,10 @@ class Writer:
             reason=reason,
             usage=usage,
         )
-        fields: list[Any] = ["outcome", outcome, "reason", reason, "length", self.length]
+        fields: list[Any] = ["reason", reason, "length", self.length]
         for name, value in (record or {}).items():
             fields += [name, value]
-        await self._last(_SEAL, end, [keep_log_s, keep_record_s, *fields])
+        await self._last(_SEAL, end, [outcome, *ages_s, *fields])
 
     async def hand_back(
         self, what: str, reason: str, *, failure: bool, forget: bool = False
@@ -130,17 +137,17 @@ class Writer:
 
     async def _last(self, closing: Script, entry: entries.Entry, args: list[Any]) -> None:
         """Put the attempt's last entry behind everything else, with what its script changes."""
-        payload = entries.encode(entry)
+        payload, check = self._checked(entry)
         seq = len(self._sent)
         while True:
             reply = await self._commit.call(
                 closing,
-                [self._keys.log, self._keys.record],
-                [f"{self._attempt}-{seq - 1}", self._attempt, seq, payload, *args],
+                [self._keys.log, self._keys.record, self._keys.tombstone],
+                [*self._place(seq), payload, check, *args],
             )
-            if reply == 1 or self._missing_from(reply) > seq:
+            if reply == 1 or (missing := self._missing_from(reply, check)) > seq:
                 return
-            await self._append(self._missing_from(reply))
+            await self._append(missing)
 
     def _wake(self) -> None:
         if self._pump is None and self._failed is None and self._pending():
@@ -177,34 +184,65 @@ class Writer:
         self._text.clear()
         offset = self.length - len(text)
         if self._tokens != self._tokens_shown:
-            self._sent.append(entries.encode(entries.Thinking(offset=offset, tokens=self._tokens)))
+            self._sent.append(self._checked(entries.Thinking(offset=offset, tokens=self._tokens)))
             self._tokens_shown = self._tokens
         if text:
-            self._sent.append(entries.encode(entries.Text(offset=offset, text=text)))
+            self._sent.append(self._checked(entries.Text(offset=offset, text=text)))
         return taken
+
+    def _checked(self, entry: entries.Entry) -> tuple[bytes, int]:
+        """The entry as it stands behind the last one."""
+        payload = entries.encode(entry)
+        return payload, entries.check_behind(payload, self._sent[-1][1])
 
     async def _append(self, first: int, point: bytes = b"") -> None:
         """Append the entries from seq `first` on, and whatever the log turns out to lack."""
         while first < len(self._sent) or point:
             upto = len(self._sent)
-            predecessor = f"{self._attempt}-{first - 1}" if first else self._before
+            if first == 0:
+                await self._restore()
             reply = await self._commit.call(
                 _APPEND,
                 [self._keys.log, self._keys.record],
-                [predecessor, self._attempt, first, point, *self._sent[first:upto]],
+                [*self._place(first), point, *chain(*self._sent[first:upto])],
             )
             first = upto if reply == 1 else self._missing_from(reply)
             if reply == 1:
                 point = b""
 
-    def _missing_from(self, last: bytes) -> int:
-        """The first seq of ours that a log ending with id `last` lacks."""
-        if not last:
+    async def _restore(self) -> None:
+        """Append what the store has lost of the entries this attempt goes on from."""
+        for each in self._kept:
+            if each.at <= self._before or each.check is None:
+                continue
+            place = [str(self._before), "", each.at.attempt, each.at.seq]
+            reply = await self._commit.call(
+                _APPEND,
+                [self._keys.log, self._keys.record],
+                [*place, b"", each.payload, each.check],
+            )
+            if reply != 1 and self._missing_from(reply) > 0:
+                return
+            self._before = max(self._before, each.at)
+
+    def _place(self, seq: int) -> tuple[str, int | str, int, int]:
+        """What a script needs to put an entry behind ours: predecessor, its check, own id."""
+        if seq:
+            return f"{self._attempt}-{seq - 1}", self._sent[seq - 1][1], self._attempt, seq
+        return str(self._before), "", self._attempt, seq
+
+    def _missing_from(self, reply: Any, closing: int | None = None) -> int:
+        """The first seq of ours that the log lacks. `reply`: the entry it ends with; `closing`: the
+        check of an entry that stands behind all that were sent."""
+        if not reply:
             raise LogGone("the log does not exist any more")
-        end = Cursor.parse(last)
-        if end.attempt > self._attempt:
-            raise Fenced(f"attempt {end.attempt} owns the job; this was attempt {self._attempt}")
+        if reply == b"ended":
+            raise Fenced("the job was sealed by another attempt")
+        end, check = Cursor.parse(reply[0]), reply[1]
         if end.attempt < self._attempt:
-            self._before = str(end)
+            self._before = end
             return 0
+        ours = self._sent[end.seq][1] if end.seq < len(self._sent) else closing
+        if end.attempt > self._attempt or check != str(ours).encode():
+            raise Fenced(f"attempt {end.attempt} owns the job; this was attempt {self._attempt}")
         return end.seq + 1

@@ -65,6 +65,7 @@ def connect_signals() -> None:
     """Tie everything to Celery's signals; repeating it changes nothing."""
     signals.setup_logging.connect(startup.setup_logging)
     signals.celeryd_init.connect(startup.check)
+    signals.celeryd_init.connect(startup.examine)
     signals.worker_init.connect(startup.shape)
     signals.worker_init.connect(_consume_own_queue)
     signals.worker_ready.connect(_start)

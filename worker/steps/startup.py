@@ -54,6 +54,14 @@ def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any)
         instance.hostname = worker_name()
 
 
+def examine(instance: Any = None, **_: Any) -> None:
+    """Say what is wrong with the servers, and refuse what can not work."""
+    # The checks need the Celery app, which ties this module to its signals.
+    from worker.doctor import at_start
+
+    at_start(instance.app.longstream)
+
+
 def shape(sender: Any = None, **_: Any) -> None:
     """Choose pool and size: the command line's, else ours."""
     if not _given("pool"):

@@ -18,8 +18,9 @@ from email.utils import parsedate_to_datetime
 #: A day: the longest window that limits are given for.
 CAP_S = 86_400.0
 
-#: A "relative" number this large is a point in time, in seconds or in milliseconds.
-_EPOCH_S, _EPOCH_MS = 1e9, 1e12
+#: A "relative" number this large is a point in time, in seconds or in milliseconds. None of them
+#: is before 2020: what reads as an earlier one is a wait, however absurd.
+_EPOCH_S, _EPOCH_MS = 1.6e9, 1.6e12
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0,
             "d": 86_400.0}  # fmt: skip

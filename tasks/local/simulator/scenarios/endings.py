@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from tasks.local.simulator import chat, framing
 from tasks.local.simulator.answer import Answer
 from tasks.local.simulator.ask import Ask
@@ -56,8 +58,9 @@ def until_close(_ask: Ask, events: Iterable[Event]) -> Script:
 
 
 def usage_after_done(ask: Ask, answer: Answer) -> Iterator[Event]:
+    """Not before it as well, whatever was asked for: a client that stops there misses it."""
     visible = thinking = 0
-    for event in chat.events(ask, answer):
+    for event in chat.events(msgspec.structs.replace(ask, include_usage=False), answer):
         visible += event.text_tokens
         thinking += event.thinking_tokens
         yield event
@@ -119,7 +122,7 @@ SCENARIOS = (
     ),
     Quirk(
         name="sim:q51-usage-after-done",
-        does="Usage after `[DONE]`.",
+        does="Usage after `[DONE]` and not before it.",
         dialect="chat",
         shape=usage_after_done,
     ),

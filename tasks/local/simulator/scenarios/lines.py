@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import cycle
+from itertools import cycle, dropwhile
 
 import msgspec
 
 from tasks.local.simulator import framing
+from tasks.local.simulator.answer import Answer
 from tasks.local.simulator.ask import Ask
 from tasks.local.simulator.events import DONE, Event
 from tasks.local.simulator.framing import Style
@@ -22,7 +23,7 @@ from tasks.local.simulator.scenarios.moves import (
     until_finish,
     with_data,
 )
-from tasks.local.simulator.scenarios.scenario import Quirk, Wiring
+from tasks.local.simulator.scenarios.scenario import Quirk, Wiring, natural
 from tasks.local.simulator.steps import Ending, Script, Send, Step
 
 BOM = b"\xef\xbb\xbf"
@@ -61,6 +62,11 @@ def bom_bytewise(writes: Writes) -> Iterator[Step]:
     for byte in BOM:
         yield Send(data=bytes((byte,)))
     yield from writes
+
+
+def text_first(ask: Ask, answer: Answer) -> Iterator[Event]:
+    """No opening and no thought: whoever loses the first event loses text."""
+    return dropwhile(lambda event: not event.text, natural(ask, answer))
 
 
 def tail(newlines: bytes) -> Wiring:
@@ -173,10 +179,16 @@ SCENARIOS = (
         does="Every CR and its LF arrive in different chunks.",
         wire=over(split_at_cr, CRLF),
     ),
-    Quirk(name="sim:q06-bom", does="A byte order mark before the first line.", wire=over(bom)),
+    Quirk(
+        name="sim:q06-bom",
+        does="A byte order mark before the first line, which holds text.",
+        shape=text_first,
+        wire=over(bom),
+    ),
     Quirk(
         name="sim:q06-bom-bytewise",
-        does="A byte order mark, one byte a chunk.",
+        does="The same, one byte of the mark a chunk.",
+        shape=text_first,
         wire=over(bom_bytewise),
     ),
     Quirk(

@@ -1,13 +1,18 @@
-"""How a worker speaks of the messages it receives: never of what they ask.
+"""The messages a worker receives: none stops it, and none is shown.
 
 Celery puts the arguments of a task into its events, and the body of a message it cannot use into
-the log. Arguments are prompts.
+the log; arguments are prompts. And a message without an id looks to it like a lost connection: it
+reconnects and fetches the same message, for ever.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
+from celery.exceptions import InvalidTaskError
+from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 
 #: The arguments of Celery's log lines that name the fault, by how the lines begin.
@@ -29,6 +34,22 @@ class QuietRequest(Request):
     @property
     def kwargsrepr(self) -> str:
         return "{}"
+
+
+class ToughConsumer(Consumer):
+    """Discards a message that Celery can not even refuse."""
+
+    def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
+        handle = super().create_task_handler(*args, **kwargs)
+
+        def received(message: Any) -> None:
+            try:
+                handle(message)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                fault = InvalidTaskError(f"it is malformed ({type(error).__name__})")
+                self.on_invalid_task(None, message, fault)
+
+        return received
 
 
 class WithoutBodies(logging.Filter):

@@ -1,0 +1,69 @@
+"""What a command must not load: each of these costs a reader time before the first character."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.cli import Cli
+
+#: Runs a command and, where the process would end, says what it has loaded.
+WATCHED = """
+import json, os, sys
+os._exit = lambda code: (print(json.dumps([code, *sys.modules]), file=sys.stderr), sys.exit(code))
+from tasks.cli import main
+main()
+"""
+
+#: Loaded by no command that shows help.
+FOR_HELP = frozenset(
+    {"celery", "structlog", "httpx", "rich", "asyncio", "redis", "pydantic", "msgspec", "ssl"}
+)
+#: Loaded by no command in a pipe.
+FOR_READING = frozenset({"celery", "kombu", "structlog", "httpx", "rich", "urllib.request"})
+
+
+@pytest.fixture(scope="module")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
+    work = tmp_path_factory.mktemp("work")
+    (work / "app.py").write_text("print('hello')\n")
+    running = Cli(tmp_path_factory.mktemp("state"), work)
+    yield running
+    running.close()
+
+
+def loaded(cli: Cli, *arguments: str) -> set[str]:
+    with cli.python("-c", WATCHED, *arguments, stdout=subprocess.DEVNULL) as process:
+        _, err = process.communicate(timeout=60)
+    code, *modules = json.loads(err.splitlines()[-1])
+    assert code == 0, err
+    return set(modules)
+
+
+@pytest.mark.parametrize("command", ["", "refactor", "ask", "tail", "jobs", "worker", "keys"])
+def test_help_loads_next_to_nothing(cli: Cli, command: str) -> None:
+    modules = loaded(cli, *command.split(), "--help")
+    assert not modules & FOR_HELP
+    assert not [name for name in modules if name.startswith(("settings", "worker."))]
+
+
+def test_reading_and_submitting_load_no_task_queue(cli: Cli) -> None:
+    job = cli.submitted("ask", "hello")
+    for arguments in (
+        ["tail", job],
+        ["jobs"],
+        ["show", job],
+        ["ask", "hello"],
+        ["refactor", "app.py", "-m", "x"],
+        ["refactor", "--resume", cli.submitted("refactor", "app.py", "-m", "x")],
+    ):
+        assert not loaded(cli, *arguments) & FOR_READING, arguments
+
+
+def test_a_reader_loads_nothing_of_submitting(cli: Cli) -> None:
+    job = cli.submitted("ask", "hello")
+    modules = loaded(cli, "tail", job)
+    assert not {"tasks.kinds", "tasks.edits.answer", "worker.submission"} & modules

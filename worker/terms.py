@@ -1,0 +1,29 @@
+"""On which terms a job runs, as whoever submits it may choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OnInterrupt(StrEnum):
+    """What becomes of a job's text when its stream is cut."""
+
+    #: Take the provider's response up again if it goes on there, else restart, marked as such.
+    AUTO = "auto"
+    RESTART = "restart"
+    #: Ask for the rest behind the text; an approximation of what would have come.
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline."""
+
+    on_interrupt: OnInterrupt = OnInterrupt.AUTO
+    deadline_s: float | None = None
+
+
+#: What a job gets that asks for nothing.
+USUAL = Terms()
