@@ -98,6 +98,8 @@ def test_prefork_hands_its_streams_over_when_it_stops(
     process.terminate()
     assert process.wait(20) == 0
     assert cluster.client.hget(record, "state") == b"waiting"
+    # It would keep the workers of other tests.
+    assert line.run(cluster.client, line.withdraw("simulator", "drained")) == b"waiting"
 
 
 @pytest.mark.parametrize(
