@@ -21,7 +21,7 @@ class Proxy:
     """From one address to another; each is a unix socket's path, or a TCP port on loopback."""
 
     def __init__(self, target: Path | int) -> None:
-        self._target = target
+        self.target = target
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -75,10 +75,10 @@ class Proxy:
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._flowing.wait()
-        if isinstance(self._target, Path):
-            there, to = await asyncio.open_unix_connection(self._target)
+        if isinstance(self.target, Path):
+            there, to = await asyncio.open_unix_connection(self.target)
         else:
-            there, to = await asyncio.open_connection("127.0.0.1", self._target)
+            there, to = await asyncio.open_connection("127.0.0.1", self.target)
         self._writers |= {writer, to}
         try:
             async with asyncio.TaskGroup() as both:
