@@ -53,7 +53,7 @@ async def strike(stage: Stage, client: redis.Redis, recovery: Recovery, blow: Bl
         case Fault.REDIS_KILL:
             await stage.restart_store(signal.SIGKILL)
         case Fault.UPSTREAM_RESET:
-            return stage.upstream.reset() > 0
+            return stage.upstream.reset(blow.draw) > 0
         case Fault.UPSTREAM_STALL:
             stage.upstream.hold()
             await asyncio.sleep(_STALL_S)
