@@ -66,6 +66,12 @@ def test_a_step_that_is_missing_empty_or_failing_fails_the_run(
     assert run(tmp_path, makefile).returncode != 0
 
 
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports them by that name, and would refuse the second."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_the_help_lists_every_target_people_call() -> None:
     targets = re.findall(r"^([a-z-]+):(?!=).*$", MAKEFILE, re.MULTILINE)
     described = re.findall(r"^([a-z-]+):.*## \S", MAKEFILE, re.MULTILINE)
