@@ -98,6 +98,27 @@ async def test_expired_is_told_apart_from_unknown_as_long_as_the_tombstone_stand
         assert unknown.value.answer == "unknown_job"
 
 
+async def test_a_job_goes_in_three_steps_and_leaves_nothing(store: Store) -> None:
+    async with journal(store) as job:
+        writer = await job.writer()
+        await say(writer, "a")
+        await writer.seal("completed", ages_s=(1, 2, 3))
+
+        def answer() -> str:
+            try:
+                reader.text_of(store.sync, job.job_id)
+            except UnknownJob as error:
+                return f"{error.answer} {store.sync.exists(job.keys.record)}"
+            return "text"
+
+        answers = [answer()]
+        while answers[-1] != "unknown_job 0":
+            wait_until("the next answer", lambda: answer() != answers[-1])
+            answers.append(answer())
+        assert answers == ["text", "expired 1", "expired 0", "unknown_job 0"]
+        assert store.sync.keys() == []
+
+
 async def test_an_id_is_not_used_again_while_its_tombstone_stands(store: Store) -> None:
     async with journal(store) as job:
         await sealed(job, "a")
