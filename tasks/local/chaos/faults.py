@@ -35,17 +35,18 @@ async def strike(stage: Stage, client: redis.Redis, recovery: Recovery, blow: Bl
     match blow.fault:
         case Fault.KILL:
             recovery.struck(blow.fault, await asyncio.to_thread(recovery.running_on, worker))
+            stage.workers.remove(worker)
             worker.process.kill()
             await asyncio.to_thread(worker.process.wait)
             await worker.cable.close()
-            await stage.replace(worker)
+            await stage.start_worker()
         case Fault.PAUSE:
             await _pause(recovery, worker)
         case Fault.DRAIN:
             recovery.struck(blow.fault, await asyncio.to_thread(recovery.running_on, worker))
-            worker.process.terminate()
             # It still hands back, over its cable, while another takes its place.
             await stage.replace(worker)
+            worker.process.terminate()
         case Fault.PARTITION:
             await _cut(stage, worker, readers=blow.draw < 0.5)
         case Fault.REDIS_RESTART:

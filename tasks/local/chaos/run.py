@@ -80,11 +80,13 @@ class _Run:
 
     async def play(self, began: float) -> Report:
         start = time.monotonic()
+        supervising = asyncio.create_task(self._stage.supervise())
         async with asyncio.TaskGroup() as both:
             both.create_task(self._submit_all(start))
             both.create_task(self._strike_all(start))
         self._say("the last fault is over; waiting for jobs and readers")
         heard = await self._heard()
+        supervising.cancel()
         await self._recovery.done()
         left = await self._settled()
         facts = [await asyncio.to_thread(self._facts, job) for job in self._plan.jobs]

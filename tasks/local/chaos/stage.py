@@ -40,6 +40,7 @@ _SPEED = "4"
 _START_S = 60.0
 _STOP_S = 30.0
 _POLL_S = 0.02
+_SUPERVISE_S = 0.5
 
 _CONFIG = """
 [[pools.background.keys]]
@@ -149,6 +150,17 @@ class Stage:
         self.workers.remove(worker)
         self._gone.append(worker)
         await self.start_worker()
+
+    async def supervise(self) -> None:
+        """Start workers that ended by themselves again, as any supervisor does: one that finds no
+        Redis when it starts says so and exits."""
+        while True:
+            await asyncio.sleep(_SUPERVISE_S)
+            for worker in self.workers:
+                if not worker.alive:
+                    await worker.cable.close()
+                    await self.replace(worker)
+                    break
 
     async def ready(self, alive: Callable[[], list[str]]) -> None:
         """Every worker that was started has been heard of."""
