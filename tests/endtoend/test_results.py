@@ -29,7 +29,7 @@ def hold_in_the_name_of_a_dead_worker(cluster: Cluster, job_id: str) -> None:
     pipeline = cluster.client.pipeline()
     pipeline.delete(result_key(job_id))
     pipeline.hset(KEYS.held, job_id, json.dumps(held))
-    pipeline.hset(KEYS.places, job_id, 1)
+    pipeline.hset(KEYS.tickets, job_id, 1)
     pipeline.hincrby(KEYS.load, "dead", 1)
     pipeline.hincrby(KEYS.streams, "simulator", 1)
     pipeline.zadd(KEYS.leases, {job_id: 1})
@@ -38,7 +38,7 @@ def hold_in_the_name_of_a_dead_worker(cluster: Cluster, job_id: str) -> None:
 
 
 def settled(cluster: Cluster) -> bool:
-    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.streams, KEYS.leases, KEYS.places)
+    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.streams, KEYS.leases, KEYS.tickets)
 
 
 @pytest.mark.parametrize("model", [PLAIN, "sim:500"])
