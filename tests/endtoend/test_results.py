@@ -25,11 +25,13 @@ def result_key(job_id: str) -> str:
 
 def hold_in_the_name_of_a_dead_worker(cluster: Cluster, job_id: str) -> None:
     """The state that a worker leaves which dies when its job is sealed and not yet stored."""
-    held = {"lease": 10**6, "worker": "dead", "key": "k", "account": "simulator", "run": "r"}
+    lease = {"lease": 10**6, "worker": "dead", "key": "k", "account": "simulator", "run": "r"}
+    held = {**lease, "at": 0, "mode": "refund", "tokens": 0, "taken": [["simulator"] + [0] * 6]}
+    ticket = {"turn": 0, "class": "normal", "tenant": "t", "model": "m", "kind": "k", "prompt": 0}
     pipeline = cluster.client.pipeline()
     pipeline.delete(result_key(job_id))
     pipeline.hset(KEYS.held, job_id, json.dumps(held))
-    pipeline.hset(KEYS.tickets, job_id, 1)
+    pipeline.hset(KEYS.tickets, job_id, json.dumps({**ticket, "cost": 1, "tries": 0}))
     pipeline.hincrby(KEYS.load, "dead", 1)
     pipeline.hincrby(KEYS.streams, "simulator", 1)
     pipeline.zadd(KEYS.leases, {job_id: 1})
