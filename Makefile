@@ -6,13 +6,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+# A short run that still meets every kind of fault.
+CHAOS_ARGS ?= --jobs 40 --workers 3
+
 # Lines a file may have: what is longer is two files.
 PRODUCT_LINES := 300
 TEST_LINES := 500
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check lengths lock bench clean
+.PHONY: help demo test test-all chaos check lengths lock bench clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +28,9 @@ test: $(READY) ## run the tests
 
 test-all: $(READY) ## run the tests, the slow ones included
 	@$(BIN)/python -m pytest -q -m "not benchmark"
+
+chaos: $(READY) ## break everything on purpose for a minute; CHAOS_ARGS="--jobs 1000" for longer
+	@$(BIN)/python -m tasks.cli chaos $(CHAOS_ARGS)
 
 check: $(READY) lengths ## check format, lint, types, import contracts and file lengths
 	$(BIN)/ruff format --check .

@@ -97,9 +97,9 @@ def pool_keys(pool: str) -> PoolKeys:
     return PoolKeys(**{field.name: f"ls:{{{pool}}}:{field.name}" for field in fields(PoolKeys)})
 
 
-#: What a pool keeps while nothing runs or waits: the fence, and who is alive.
+#: What a pool keeps while nothing runs or waits: the fence, who is alive, and who wakes next.
 _LASTING = (
-    *("counter", "workers", "slots", "epoch"),
+    *("counter", "workers", "slots", "epoch", "alarm"),
     # What accounts have used and were told, and how long answers are: bounded by the configuration.
     *("buckets", "fair", "learned", "rests", "sizes", "spent"),
 )

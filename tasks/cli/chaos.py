@@ -51,11 +51,18 @@ def command(jobs: int, workers: int, seed: int, faults: str, as_json: bool) -> N
     except ValueError as error:
         raise click.UsageError(f"{error}: choose from {', '.join(Fault)}") from error
     state = Path(tempfile.mkdtemp(prefix="longstream-chaos-"))
-    report = asyncio.run(run(plan(jobs, workers, seed, kinds or tuple(Fault)), state, say))
-    if report.verdict.ok:
-        shutil.rmtree(state, ignore_errors=True)
-    else:
-        say(f"the logs of all processes are in {state}")
+    keep = False
+    try:
+        report = asyncio.run(run(plan(jobs, workers, seed, kinds or tuple(Fault)), state, say))
+        keep = not report.verdict.ok
+    except Exception:
+        keep = True
+        raise
+    finally:
+        if keep:
+            say(f"the logs of all processes are in {state}")
+        else:
+            shutil.rmtree(state, ignore_errors=True)
     click.echo(_as_json(report) if as_json else _table(report))
     sys.exit(0 if report.verdict.ok else 1)
 

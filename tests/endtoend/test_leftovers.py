@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +56,9 @@ def test_workers_that_come_and_go_leave_nothing(cluster: Cluster) -> None:
         worker.send_signal(signal.SIGSTOP)
         name = next(name for name in cluster.alive() if f"-{worker.pid}@" in name)
         cluster.client.lpush(direct_queue(name), "a message")
+        fetched = json.dumps([{"body": "a message"}, "", direct_queue(name)])
+        cluster.client.hset("unacked", name, fetched)
+        cluster.client.zadd("unacked_index", {name: time.time()})
         cluster.client.lpush(inbox_key("simulator", name), "slot")
         cluster.kill(worker, signal.SIGKILL)
     for worker in workers[2:-1]:

@@ -6,6 +6,9 @@ passes through the broker. The headers say which lease the message belongs to.
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import redis
 import structlog
 from celery import Celery
@@ -61,4 +64,16 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
 def discard(app: Celery, queue: str) -> None:
     """Delete the queue of a worker that is gone; its leases are in the line again."""
     with app.connection_for_write() as connection:
-        connection.default_channel.queue_delete(queue)
+        channel = connection.default_channel
+        channel.queue_delete(queue)
+        if hasattr(channel, "unacked_key"):
+            _forget_fetched(channel, queue)
+
+
+def _forget_fetched(channel: Any, queue: str) -> None:
+    """What the worker had fetched and not begun would come back a day later, to nobody's queue."""
+    with channel.conn_or_acquire() as client:
+        for tag, stored in client.hscan_iter(channel.unacked_key):
+            if json.loads(stored)[2] == queue:
+                client.zrem(channel.unacked_index_key, tag)
+                client.hdel(channel.unacked_key, tag)

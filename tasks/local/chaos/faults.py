@@ -18,6 +18,7 @@ from tasks.local.chaos.recovery import Recovery
 from tasks.local.chaos.stage import LEASE_S, Stage, Worker
 from worker.admission.line import Lease
 from worker.keys import pool_keys
+from worker.probe import alive
 from worker.steps.publish import publish
 
 #: How long a frozen or cut off process stays so: long enough to lose its leases.
@@ -52,7 +53,7 @@ async def strike(stage: Stage, client: redis.Redis, recovery: Recovery, blow: Bl
         case Fault.REDIS_KILL:
             await stage.restart_store(signal.SIGKILL)
         case Fault.UPSTREAM_RESET:
-            return stage.upstream.reset() > 0
+            return stage.upstream.reset(blow.draw) > 0
         case Fault.UPSTREAM_STALL:
             stage.upstream.hold()
             await asyncio.sleep(_STALL_S)
@@ -82,19 +83,15 @@ async def _cut(stage: Stage, worker: Worker, *, readers: bool) -> None:
 
 def _send_again(stage: Stage, client: redis.Redis, draw: float) -> bool:
     """The message of a running job once more: to the worker that has it, and to another."""
+    heard_of = alive(client, stage.settings)
     for pool in stage.settings.pools:
         held: Any = client.hgetall(pool_keys(pool).held)
         for job_id, stored in sorted(held.items()):
             lease = json.loads(stored)
+            if lease["worker"] not in heard_of:
+                continue
             again = Lease(job_id.decode(), pool, int(lease["lease"]), str(lease["key"]))
-            publish(app, client, str(lease["worker"]), again)
-            others = [name for name in _alive(client, pool) if name != lease["worker"]]
-            if others:
-                publish(app, client, others[int(draw * len(others))], again)
+            for name in {str(lease["worker"]), heard_of[int(draw * len(heard_of))]}:
+                publish(app, client, name, again)
             return True
     return False
-
-
-def _alive(client: redis.Redis, pool: str) -> list[str]:
-    found: Any = client.zrange(pool_keys(pool).workers, 0, -1)
-    return [name.decode() for name in found]

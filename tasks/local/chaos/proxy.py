@@ -7,6 +7,7 @@ ends every connection at once.
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import struct
 from contextlib import suppress
@@ -21,10 +22,10 @@ class Proxy:
     """From one address to another; each is a unix socket's path, or a TCP port on loopback."""
 
     def __init__(self, target: Path | int) -> None:
-        self._target = target
+        self.target = target
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._links: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -42,15 +43,17 @@ class Proxy:
     def release(self) -> None:
         self._flowing.set()
 
-    def reset(self) -> int:
-        """End every connection with RST where there is such a thing; how many there were."""
-        cut = len(self._writers)
-        for writer in list(self._writers):
+    def reset(self, share: float = 1.0) -> int:
+        """End connections, or that share of them, with RST where there is such a thing; how many
+        ends were cut."""
+        links = list(self._links)
+        cut = [end for link in links[: math.ceil(share * len(links))] for end in link]
+        for writer in cut:
             link = writer.get_extra_info("socket")
             with suppress(OSError):
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_OFF)
             writer.transport.abort()
-        return cut
+        return len(cut)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -75,11 +78,11 @@ class Proxy:
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._flowing.wait()
-        if isinstance(self._target, Path):
-            there, to = await asyncio.open_unix_connection(self._target)
+        if isinstance(self.target, Path):
+            there, to = await asyncio.open_unix_connection(self.target)
         else:
-            there, to = await asyncio.open_connection("127.0.0.1", self._target)
-        self._writers |= {writer, to}
+            there, to = await asyncio.open_connection("127.0.0.1", self.target)
+        self._links.add((writer, to))
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._copy(reader, to))
@@ -87,7 +90,7 @@ class Proxy:
         except* OSError:
             pass
         finally:
-            self._writers -= {writer, to}
+            self._links.discard((writer, to))
             to.close()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

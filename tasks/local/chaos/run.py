@@ -30,8 +30,8 @@ from worker.store import connect, connect_async
 from worker.submission import Submission, plain_message, submit
 from worker.terms import OnInterrupt, Terms
 
-#: After the last fault, everything must have ended in this time, in seconds.
-_CALM_S = 180.0
+#: After the last fault, a reader must end at least this often, in seconds, until all have.
+_CALM_S = 90.0
 #: What ended jobs may still hold for a moment, while their workers settle.
 _SETTLE_S = 30.0
 _POLL_S = 0.2
@@ -150,7 +150,15 @@ class _Run:
         self._injected[blow.fault] += hit
 
     async def _heard(self) -> list[Heard]:
-        done, pending = await asyncio.wait(self._reading, timeout=_CALM_S)
+        done: set[asyncio.Task[Heard]] = set()
+        pending = set(self._reading)
+        while pending:
+            more, pending = await asyncio.wait(
+                pending, timeout=_CALM_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            done |= more
+            if not more:
+                break
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)

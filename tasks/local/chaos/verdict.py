@@ -14,6 +14,9 @@ from worker.log.cursor import Cursor
 from worker.log.stored import Stored, clean_text
 from worker.log.verify import verify
 
+#: Requests that begin an answer; others take one up or cancel it.
+_GENERATIONS = ("/v1/chat/completions", "/v1/responses")
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -66,6 +69,8 @@ def judge(
     verdict = Verdict()
     asked: dict[str, list[Mapping[str, object]]] = {}
     for entry in ledger:
+        if entry["path"] not in _GENERATIONS:
+            continue
         asked.setdefault(str(entry["prompt_seed"]), []).append(entry)
     truths: dict[str, str] = {}
     for fact in facts:

@@ -1,0 +1,91 @@
+"""A store that is full, frozen or gone for a while costs time, and not one character."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import Cluster, read
+from tests.harness.leaks import nothing_left
+from tests.harness.waiting import wait_until
+from worker.keys import job_keys
+from worker.store import connect
+from worker.submission import StoreFull
+
+STREAMS = 3
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    running = Cluster(
+        tmp_path, speed="20", LONGSTREAM_WORKER__LEASE_S="3", LONGSTREAM_WORKER__RENEW_S="1"
+    )
+    with closing(running):
+        yield running
+        nothing_left(running)
+
+
+def flowing(cluster: Cluster, jobs: list[str], more_than: int = 5) -> None:
+    def each() -> bool:
+        return all(cluster.client.xlen(job_keys(job).log) > more_than for job in jobs)
+
+    wait_until("all flow", each)
+
+
+def exact(cluster: Cluster, readers: list[Any]) -> None:
+    ends = [reader.result(90) for reader in readers]
+    assert {end.outcome for _, end in ends} == {"completed"}
+    assert {text for text, _ in ends} == {str(entry["visible"]) for entry in cluster.ledger()}
+
+
+def begun(cluster: Cluster, pool: ThreadPoolExecutor) -> list[Any]:
+    """Streams that flow, each with a reader on a connection of its own."""
+    jobs = [cluster.submit(f"Tell of {n}.", f"t{n}", "sim:slow") for n in range(STREAMS)]
+
+    def following(job: str) -> Any:
+        with connect(cluster.valkey.url) as client:
+            return read(client, job)
+
+    readers = [pool.submit(following, job) for job in jobs]
+    flowing(cluster, jobs)
+    return readers
+
+
+@pytest.mark.timeout(120)
+def test_a_full_store_stops_streams_and_refuses_jobs_until_there_is_room(cluster: Cluster) -> None:
+    cluster.worker()
+    with ThreadPoolExecutor(STREAMS) as pool:
+        readers = begun(cluster, pool)
+        used: Any = cluster.client.info("memory")
+        cluster.client.config_set("maxmemory", int(used["used_memory"]))
+        with pytest.raises(StoreFull, match="full was not submitted: free memory"):
+            cluster.submit("Tell of more.", "full", "sim:plain")
+        wait_until("the worker feels it", lambda: "OutOfMemoryError" in cluster.log())
+        assert not cluster.client.exists(job_keys("full").record)
+        cluster.client.config_set("maxmemory", "0")
+        exact(cluster, readers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_thirty_seconds_without_an_answer_cost_only_time(cluster: Cluster) -> None:
+    worker = cluster.worker()
+    with ThreadPoolExecutor(STREAMS) as pool:
+        readers = begun(cluster, pool)
+        pid = cluster.valkey.daemon.pid()
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(30)  # what is tested is this time itself
+        os.kill(pid, signal.SIGCONT)
+        exact(cluster, readers)
+    assert worker.poll() is None
+    text, end = read(cluster.client, cluster.submit("Tell of after.", "after", "sim:plain"))
+    assert (end.outcome, bool(text)) == ("completed", True)
