@@ -219,9 +219,8 @@ class Attempt:
         if told.free:
             return await self._hand_back(writer, str(failure), failure=False)
         gone = rejoining and not failure.retryable
-        counts = not gone
         last = self._failures + 1 >= self._settings.worker.max_attempts
-        if told.fails or (not failure.retryable and not gone) or (counts and last):
+        if told.fails or (not gone and (last or not failure.retryable)):
             cut = failure.retryable and writer.length > 0
             return await self._seal(
                 writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
@@ -247,9 +246,8 @@ class Attempt:
         sticky = "" if forget else None
         if self._pump is not None and self._pump.resumable and not forget:
             sticky = self._pump.key.alias
-        back = line.settle(
-            self._lease, back=True, wait_ms=_ms(wait_s), spent=self.spent, sticky=sticky
-        )
+        wait_ms, spent = _ms(wait_s), self.spent
+        back = line.settle(self._lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
         await self._commit.call(*back)
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
         return Yielded(reason)
