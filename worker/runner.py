@@ -11,7 +11,6 @@ import asyncio
 import random
 import uuid
 from collections.abc import Coroutine
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -36,7 +35,7 @@ from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
 from worker.upstream.limits import Limits
-from worker.work import Sealed, Stop, Verdict, Work, Yielded
+from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before
 
 _CLAIM = script("worker.log", "claim")
 
@@ -115,7 +114,9 @@ class Attempt:
             said=said,
             kept=kept,
         )
-        if (ended := self._ended_before(claim)) is not None:
+        if (
+            ended := ended_before(claim, self._work, self._settings.worker.max_crashes)
+        ) is not None:
             return await self._seal(writer, *ended)
         if claim.deadline_ms:
             loop = asyncio.get_running_loop()
@@ -138,22 +139,6 @@ class Attempt:
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
         await self._commit.call(*line.settle(self._lease, back=False))
         return Yielded(f"not claimed: {why}")
-
-    def _ended_before(self, claim: Claim) -> tuple[Outcome, str] | None:
-        """Why the job must end without another stream."""
-        expires = self._work.expires
-        if claim.cancelled:
-            return Outcome.CANCELLED, "cancelled"
-        if claim.deadline_ms is not None and claim.deadline_ms <= 0:
-            return Outcome.EXPIRED, "its deadline has passed"
-        if claim.attempt == 1 and expires is not None and datetime.now(UTC) >= expires:
-            return Outcome.EXPIRED, "expired before it began"
-        if claim.crashes >= self._settings.worker.max_crashes:
-            died = ", ".join(claim.lost)
-            return Outcome.FAILED, f"poison: its workers died {claim.crashes} times ({died})"
-        if claim.mode is Mode.CLOSE:
-            return Outcome.INTERRUPTED, claim.reason or "interrupted"
-        return None
 
     async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
         try:
@@ -234,9 +219,8 @@ class Attempt:
         if told.free:
             return await self._hand_back(writer, str(failure), failure=False)
         gone = rejoining and not failure.retryable
-        counts = not gone
         last = self._failures + 1 >= self._settings.worker.max_attempts
-        if told.fails or (not failure.retryable and not gone) or (counts and last):
+        if told.fails or (not gone and (last or not failure.retryable)):
             cut = failure.retryable and writer.length > 0
             return await self._seal(
                 writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
@@ -262,9 +246,8 @@ class Attempt:
         sticky = "" if forget else None
         if self._pump is not None and self._pump.resumable and not forget:
             sticky = self._pump.key.alias
-        back = line.settle(
-            self._lease, back=True, wait_ms=_ms(wait_s), spent=self.spent, sticky=sticky
-        )
+        wait_ms, spent = _ms(wait_s), self.spent
+        back = line.settle(self._lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
         await self._commit.call(*back)
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
         return Yielded(reason)

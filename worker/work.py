@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
 from worker.admission.line import Lease
+from worker.log.claim import Claim
+from worker.log.entries import Mode
 from worker.outcomes import Outcome
 from worker.upstream.request import Request
 
@@ -50,3 +52,19 @@ class Work:
     finish: Callable[[str], Any]
     #: After this a job that has not begun does not begin any more.
     expires: datetime | None = None
+
+
+def ended_before(claim: Claim, work: Work, max_crashes: int) -> tuple[Outcome, str] | None:
+    """Why a job must end without another stream; None: it goes on."""
+    if claim.cancelled:
+        return Outcome.CANCELLED, "cancelled"
+    if claim.deadline_ms is not None and claim.deadline_ms <= 0:
+        return Outcome.EXPIRED, "its deadline has passed"
+    if claim.attempt == 1 and work.expires is not None and datetime.now(UTC) >= work.expires:
+        return Outcome.EXPIRED, "expired before it began"
+    if claim.crashes >= max_crashes:
+        died = ", ".join(claim.lost)
+        return Outcome.FAILED, f"poison: its workers died {claim.crashes} times ({died})"
+    if claim.mode is Mode.CLOSE:
+        return Outcome.INTERRUPTED, claim.reason or "interrupted"
+    return None

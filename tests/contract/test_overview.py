@@ -68,7 +68,7 @@ def test_a_limit_that_was_learned_is_shown_beside_the_configured_one(line: Line)
     line.submit("j")
     line.refuse(line.one(), 429, message="requests per minute")
     own, _ = overview.accounts(line.client, line.settings)
-    assert own.limits[0].limit == pytest.approx(510, rel=1e-3)
+    assert own.limits[0].limit == pytest.approx(540, rel=1e-3)
     assert own.limits[0].configured == 600
 
 

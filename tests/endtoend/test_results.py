@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from celery import chain
 from celery.result import AsyncResult
@@ -13,6 +11,7 @@ from tasks.generate import generate
 from tests.endtoend.test_canvas import GET_S, PLAIN, prompt, requests
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
+from worker.admission import line
 from worker.app import LongstreamApp
 from worker.keys import pool_keys
 
@@ -23,22 +22,15 @@ def result_key(job_id: str) -> str:
     return f"celery-task-meta-{job_id}"
 
 
-def hold_in_the_name_of_a_dead_worker(cluster: Cluster, job_id: str) -> None:
-    """The state that a worker leaves which dies when its job is sealed and not yet stored."""
-    held = {"lease": 10**6, "worker": "dead", "key": "k", "account": "simulator", "run": "r"}
-    pipeline = cluster.client.pipeline()
-    pipeline.delete(result_key(job_id))
-    pipeline.hset(KEYS.held, job_id, json.dumps(held))
-    pipeline.hset(KEYS.places, job_id, 1)
-    pipeline.hincrby(KEYS.load, "dead", 1)
-    pipeline.hincrby(KEYS.streams, "simulator", 1)
-    pipeline.zadd(KEYS.leases, {job_id: 1})
-    pipeline.lpush(KEYS.nudge, "test")
-    pipeline.execute()
+def die_before_the_result_is_stored(cluster: Cluster, job_id: str) -> None:
+    """What is left when a worker dies with its job sealed and not yet stored: no result, and, once
+    its lease was reclaimed, the sealed job in the line."""
+    cluster.client.delete(result_key(job_id))
+    line.run(cluster.client, line.enqueue("simulator", job_id, line.PLAIN))
 
 
 def settled(cluster: Cluster) -> bool:
-    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.streams, KEYS.leases, KEYS.places)
+    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.streams, KEYS.leases, KEYS.tickets)
 
 
 @pytest.mark.parametrize("model", [PLAIN, "sim:500"])
@@ -49,7 +41,7 @@ def test_a_sealed_job_without_a_result_is_not_asked_again(
         first = generate.delay(prompt(), model=model)
         before = first.get(timeout=GET_S, propagate=False)
         wait_until("it is settled", lambda: settled(shared))
-        hold_in_the_name_of_a_dead_worker(shared, first.id)
+        die_before_the_result_is_stored(shared, first.id)
         again = AsyncResult(first.id, app=app)
         assert str(again.get(timeout=GET_S, propagate=False)) == str(before)
     assert len(made) == 1

@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -227,21 +228,26 @@ def test_a_read_only_directory_is_a_clear_refusal(unprivileged: Path) -> None:
     assert names_in(unprivileged) == ["a.py"]
 
 
-@pytest.fixture
+@contextmanager
 def small_files_only() -> Iterator[None]:
-    """The kernel stops every write at 4 KiB, in the middle of it, as a full disk does."""
+    """The kernel stops every write at 4 KiB, in the middle of it, as a full disk does.
+
+    No longer than it takes: it stops the test runner's own output just as well.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_write_that_fails_half_way_leaves_the_old_file(
-    tmp_path: Path, small_files_only: None
-) -> None:
+def test_a_write_that_fails_half_way_leaves_the_old_file(tmp_path: Path) -> None:
     result = one_change(tmp_path, after="x = 2\n" * 2000)
 
-    assert refusal(apply(result, tmp_path)) == "cannot be written: file too large"
+    with small_files_only():
+        outcomes = apply(result, tmp_path)
+    assert refusal(outcomes) == "cannot be written: file too large"
     assert (tmp_path / "a.py").read_text() == "x = 1\n"
     assert names_in(tmp_path) == ["a.py"]
 

@@ -63,7 +63,7 @@ local function learn(dimension)
   if dimension == 'streams' then
     lower = math.max(1, scope.used - 1)
   elseif scope[dimension] then
-    lower = math.max(1, scope[dimension].limit * 0.85)
+    lower = math.max(1, scope[dimension].limit * 0.9)
   end
   if not lower then return end
   local learned = decoded(redis.call('HGET', learned_of, scope.name)) or {}
