@@ -146,12 +146,16 @@ class Feeder:
             line.run(client, line.settle(lease, back=True))
 
     def _forget(self, client: redis.Redis, pool: str, worker: str) -> None:
-        """Remove what a dead worker leaves behind: its inbox, and its queue."""
+        """Remove what a dead worker leaves behind, its inbox and its queue, and only then its name:
+        whoever asks next is told again if this process dies on the way."""
         client.delete(inbox_key(pool, worker))
         try:
             self._discard(direct_queue(worker))
         except Exception as error:
             _log.warning("worker.queue_left", worker=worker, error=type(error).__name__)
+            return
+        client.zrem(pool_keys(pool).workers, worker)
+        client.hdel(pool_keys(pool).slots, worker)
 
     def _loads(self, client: redis.Redis) -> dict[str, int]:
         pools = list(self._settings.pools)
