@@ -104,11 +104,21 @@ class GroupCommit:
         except _PASSING as error:
             _log.warning("store.unreachable", error=type(error).__name__, pending=len(batch))
             return batch
+        except Exception as error:
+            return await self._one_by_one(batch, error)
         again = [
             call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
         ]
         await self._load({call.script for call in again if call.script is not None})
         return again
+
+    async def _one_by_one(self, batch: list[_Call], error: Exception) -> list[_Call]:
+        """A command that can not be sent fails its own stream and no other."""
+        if len(batch) > 1:
+            return [again for call in batch for again in await self._exchange([call])]
+        for call in batch:
+            self._settle(call, error)
+        return []
 
     def _settle(self, call: _Call, reply: Any) -> bool:
         """Hand out one reply; True when the call must be sent again."""
