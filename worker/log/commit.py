@@ -20,6 +20,7 @@ from redis.exceptions import (
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    ResponseError,
     TimeoutError as RedisTimeoutError,
 )
 
@@ -34,6 +35,9 @@ _PASSING = (
     ReadOnlyError,
     OSError,
 )
+
+#: The same, as the server says it in words: it lacks its replicas or its disk, or changes its role.
+_SOON = ("NOREPLICAS", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "BUSY ")
 
 #: Longest pause between two tries while Redis does not answer, in seconds.
 _LONGEST_PAUSE_S = 2.0
@@ -122,7 +126,7 @@ class GroupCommit:
 
     def _settle(self, call: _Call, reply: Any) -> bool:
         """Hand out one reply; True when the call must be sent again."""
-        if isinstance(reply, (NoScriptError, *_PASSING)):
+        if isinstance(reply, (NoScriptError, *_PASSING)) or _passes(reply):
             return True
         if call.done.done():
             return False
@@ -138,3 +142,7 @@ class GroupCommit:
                 await self._client.script_load(script.source)
         except _PASSING:
             return
+
+
+def _passes(reply: Any) -> bool:
+    return isinstance(reply, ResponseError) and str(reply).startswith(_SOON)
