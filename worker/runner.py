@@ -64,6 +64,7 @@ class Attempt:
         self._ending: Ending = ""
         self._refused = False
         self._hearing: asyncio.Future[Any] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
 
     @property
@@ -108,6 +109,9 @@ class Attempt:
         except StoreError as error:
             self._log.warning("job.fenced", error=str(error))
             return Yielded(str(error))
+        finally:
+            if self._deadline is not None:
+                self._deadline.cancel()
 
     async def _claimed(self, claim: Claim) -> Verdict:
         kept = await self._kept(claim)
@@ -127,7 +131,7 @@ class Attempt:
             return await self._seal(writer, *ended)
         if claim.deadline_ms:
             loop = asyncio.get_running_loop()
-            loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
+            self._deadline = loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
         return await self._streamed(writer, claim, said)
 
     async def _claim(self) -> Claim | str:

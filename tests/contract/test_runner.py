@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
@@ -12,11 +14,12 @@ from tests.harness.journal import CLAIM, SUBMIT
 from tests.harness.lines import Line
 from worker.keys import job_keys
 from worker.log.commit import GroupCommit
+from worker.outcomes import Outcome
 from worker.runner import Attempt
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.happenings import Finished, Happening, Text
 from worker.upstream.request import Message, Request
-from worker.work import Verdict, Work, Yielded
+from worker.work import Sealed, Verdict, Work, Yielded
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)
@@ -34,10 +37,10 @@ class Provider:
         yield [await self._then()]
 
 
-def attempt(store: Store, commit: GroupCommit, provider: Provider) -> Attempt:
+def attempt(store: Store, commit: GroupCommit, provider: Provider, deadline_ms: int = 0) -> Attempt:
     """A job that was submitted and granted, about to be run by worker w1."""
     fields = ["task", "t", "model", "m", "pool", "p"]
-    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [0, *fields])
+    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, *fields])
     line = Line(store.sync, {"a": Account(name="a")})
     line.submit(JOB)
     (lease,) = line.ask().leases
@@ -65,3 +68,17 @@ async def test_an_attempt_that_fails_after_another_took_over_touches_nothing(sto
     assert isinstance(verdict, Yielded)
     assert store.sync.hget(KEYS.record, "state") == b"running"
     assert store.sync.hget(KEYS.record, "worker") == b"w2"
+
+
+async def test_an_attempt_that_ended_is_not_kept_until_its_deadline(store: Store) -> None:
+    async def done() -> Finished:
+        return Finished(Outcome.COMPLETED, None)
+
+    commit = GroupCommit(store.aio())
+    running = attempt(store, commit, Provider(done), deadline_ms=3_600_000)
+    assert isinstance(await running.run(), Sealed)
+    kept = weakref.ref(running)
+    del running
+    gc.collect()
+    await commit.close()
+    assert kept() is None
