@@ -50,16 +50,18 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
         return Cancelled.ENDED
     pool: Any = client.hget(keys.record, "pool")
     where = line.run(client, line.withdraw(pool.decode(), job_id))
-    if where == b"held" or not _seal_waiting(client, settings, job_id):
+    # Out of the line, no worker will ever run it, also if the last one died in the middle of it.
+    purpose = "withdrawn" if where == b"waiting" else "close"
+    if where == b"held" or not _seal_waiting(client, settings, job_id, purpose):
         return Cancelled.STOPPING
     _tell_celery(celery, client, job_id)
     return Cancelled.DONE
 
 
-def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
+def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str, purpose: str) -> bool:
     """Raise the fence and seal what text there is. False when a worker was faster."""
     keys = job_keys(job_id)
-    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
+    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", purpose])
     if reply[0] != b"claimed":
         return False
     attempt, text = reply[1], reader.text_of(client, job_id)

@@ -1,7 +1,7 @@
 """What a provider's refusal means for everybody else who would go there.
 
 A refusal is no failure of the job unless the request itself is refused. `ruling` says what should
-rest, and for how long if the provider did not say; `ask` tells the line, which also decides
+rest, and for how long if the provider did not say; `told` tells the line, which also decides
 whether the job goes back; `hear` passes on what an answer's headers say of the limits.
 
 | refusal | what rests | first, longest rest | the job |
@@ -39,7 +39,8 @@ _LEARNED = ("requests", "tokens", "streams")
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """`rests`: account, key, model (on the account), or day: the account until its day is over."""
+    """`rests`: account, key, model (on the account), day: the account until its day is over; or
+    request: the key for a while, never for good."""
 
     rests: Literal["account", "key", "model", "day", "request"]
     kind: Literal["rate", "overload", "quota", "auth"]

@@ -99,6 +99,14 @@ class Feeder:
         if free:
             names += [pool_keys(pool).nudge for pool in self._settings.pools]
         woken: Any = client.blpop(names, timeout=max(0.001, min(sleep_s, BLOCK_S)))
+        if (
+            woken is not None
+            and self._closing.is_set()
+            and woken[0].decode() not in self._inboxes()
+        ):
+            # It was meant for whoever has a free slot, and this worker takes nothing any more.
+            client.lpush(*woken)
+            return
         while woken is not None:
             self._heard(woken[1].decode())
             woken = self._next(client)
