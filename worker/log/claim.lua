@@ -98,6 +98,11 @@ redis.call('XADD', log, attempt .. '-0', 'e', payload,
 
 if purpose == 'run' then redis.call('HSET', record, 'lease', lease) end
 redis.call('HSETNX', record, 'started_ms', now)
-redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now)
-redis.call('HDEL', record, 'why')
+if purpose == 'run' then
+  redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now)
+  redis.call('HDEL', record, 'why')
+else
+  -- Nobody runs it. Should whoever closes it die before the seal, it can be granted and closed.
+  redis.call('HSET', record, 'state', 'waiting')
+end
 return claimed(attempt, payload)
