@@ -23,6 +23,9 @@ POOL_HEADER = "longstream_pool"
 KEY_HEADER = "longstream_key"
 EXPIRES_HEADER = "longstream_expires"
 
+#: A message is worth nothing when the hand-off time of its lease is over, in seconds beyond that.
+_QUEUE_KEPT_S = 60
+
 _NOTHING_FOLLOWS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 _log = structlog.get_logger()
@@ -59,6 +62,11 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
             retry_policy=app.conf.task_publish_retry_policy,
             **message.properties,
         )
+        if hasattr(producer.channel, "conn_or_acquire"):
+            with producer.channel.conn_or_acquire() as broker:
+                # Whoever is told to clear up after a dead worker may die of the same fault.
+                kept_s = int(app.longstream.worker.handoff_s) + _QUEUE_KEPT_S
+                broker.expire(direct_queue(worker), kept_s)
 
 
 def discard(app: Celery, queue: str) -> None:
