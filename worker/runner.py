@@ -35,7 +35,7 @@ from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
 from worker.upstream.limits import Limits
-from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before
+from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before, words_of
 
 _CLAIM = script("worker.log", "claim")
 
@@ -224,17 +224,16 @@ class Attempt:
     ) -> Verdict:
         """The next rung of the ladder: try again if that may help and the job allows it."""
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
+        reason = words_of(failure, self._settings.key(self._lease.key))
         told = await answers.told(self._commit, self._settings, self._lease, failure)
         self._ending, self._refused = "refused", told.unused
         if told.free:
-            return await self._hand_back(writer, str(failure), failure=False)
+            return await self._hand_back(writer, reason, failure=False)
         gone = rejoining and not failure.retryable
         last = self._failures + 1 >= self._settings.worker.max_attempts
         if told.fails or (not gone and (last or not failure.retryable)):
             cut = failure.retryable and writer.length > 0
-            return await self._seal(
-                writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
-            )
+            return await self._seal(writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, reason)
         wait_s = failure.delay_s
         if wait_s is None:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311

@@ -19,7 +19,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from settings.model import Settings
+from settings.model import SIMULATOR, Settings
 from worker.admission.line import Call, Lease
 from worker.admission.offers import packed
 from worker.keys import pool_keys
@@ -94,11 +94,17 @@ async def told(store: Store, settings: Settings, lease: Lease, failure: Upstream
     if failure.limits and (heard := hear(settings, lease, failure.limits)) is not None:
         await store.call(*heard)
     rule = ruling(failure)
-    if rule is None:
+    if rule is None or (rule.kind in ("auth", "quota") and _simulated(settings, lease)):
         return Told(unused=unused)
     verdict = await store.call(*answer(settings, lease, rule, failure))
     free = verdict == b"back" and rule.kind != "overload"
     return Told(free=free, fails=verdict == b"fail", unused=unused)
+
+
+def _simulated(settings: Settings, lease: Lease) -> bool:
+    """Whoever asks the embedded simulator for a refusal wants to see it, not to be locked out."""
+    key = settings.key(lease.key)
+    return key is not None and (key.alias, key.provider) == (SIMULATOR, SIMULATOR)
 
 
 def answer(settings: Settings, lease: Lease, rule: Ruling, failure: UpstreamFailure) -> Call:
