@@ -74,14 +74,16 @@ def discard(app: Celery, queue: str) -> None:
     with app.connection_for_write() as connection:
         channel = connection.default_channel
         channel.queue_delete(queue)
-        if hasattr(channel, "unacked_key"):
-            _forget_fetched(channel, queue)
+        if hasattr(channel, "conn_or_acquire"):
+            with channel.conn_or_acquire() as broker:
+                _delete(channel, broker, queue)
 
 
-def _forget_fetched(channel: Any, queue: str) -> None:
-    """What the worker had fetched and not begun would come back a day later, to nobody's queue."""
-    with channel.conn_or_acquire() as client:
-        for tag, stored in client.hscan_iter(channel.unacked_key):
-            if json.loads(stored)[2] == queue:
-                client.zrem(channel.unacked_index_key, tag)
-                client.hdel(channel.unacked_key, tag)
+def _delete(channel: Any, broker: redis.Redis, queue: str) -> None:
+    """kombu deletes the keys of a queue only where it was bound: in the worker that is gone. And
+    what that had fetched and not begun would come back a day later, to nobody's queue."""
+    broker.delete(*(channel._q_for_pri(queue, step) for step in channel.priority_steps))
+    for tag, stored in broker.hscan_iter(channel.unacked_key):
+        if json.loads(stored)[2] == queue:
+            broker.zrem(channel.unacked_index_key, tag)
+            broker.hdel(channel.unacked_key, tag)

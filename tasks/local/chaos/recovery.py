@@ -27,7 +27,13 @@ class Recovery:
         self.times_s: dict[str, list[float]] = {}
 
     def running_on(self, worker: Worker) -> dict[str, int]:
-        """Job id to attempt."""
+        """Job id to attempt; nothing when Redis is away just then."""
+        try:
+            return self._running_on(worker)
+        except (redis.RedisError, OSError):
+            return {}
+
+    def _running_on(self, worker: Worker) -> dict[str, int]:
         found: Any = self._client.zrange(JOBS, 0, -1)
         pipeline = self._client.pipeline(transaction=False)
         for job_id in found:
