@@ -20,11 +20,13 @@ def generate(
     effort: str | None = None,
     max_output_tokens: int | None = None,
     extra_body: Mapping[str, Any] | None = None,
+    inline_thinking: bool = False,
 ) -> Request:
     """Answer a prompt. `generate.delay(...).get()` returns the text.
 
     `model` empty: the settings' default. `extra_body` is merged into the request's top level.
-    Raises LongstreamError for an empty prompt.
+    `inline_thinking`: the model writes its reasoning into the text, in <think> tags, which are then
+    kept out of the answer. Raises LongstreamError for an empty prompt.
     """
     return generation_request(
         prompt,
@@ -33,4 +35,5 @@ def generate(
         effort=effort,
         max_output_tokens=max_output_tokens,
         extra_body=extra_body,
+        inline_thinking=inline_thinking,
     )

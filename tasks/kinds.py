@@ -40,6 +40,7 @@ def generation_request(
     effort: str | None = None,
     max_output_tokens: int | None = None,
     extra_body: Mapping[str, Any] | None = None,
+    inline_thinking: bool = False,
 ) -> Request:
     """Raises LongstreamError for an empty prompt or a reserved field in `extra_body`."""
     if not _text("prompt", prompt).strip():
@@ -52,6 +53,7 @@ def generation_request(
         effort=effort,
         max_output_tokens=max_output_tokens,
         extra_body=extra_body or {},
+        inline_thinking=inline_thinking,
     )
 
 

@@ -17,12 +17,12 @@ from celery.app.task import Context
 from settings.model import Settings
 from worker.admission import line
 from worker.errors import UnknownJob
-from worker.keys import job_keys
+from worker.keys import SUBMITTING, job_keys
 from worker.log import entries, reader
 from worker.outcomes import Outcome
 from worker.results import revoke
 from worker.scripts import script
-from worker.submission import Message
+from worker.submission import Message, now_ms
 
 _CANCEL = script("worker.log", "cancel")
 _CLAIM = script("worker.log", "claim")
@@ -49,17 +49,22 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
     if state == b"ended":
         return Cancelled.ENDED
     pool: Any = client.hget(keys.record, "pool")
+    # Should this process die on the way, a worker finds the note and seals the job.
+    client.zadd(SUBMITTING, {job_id: now_ms(client)})
     where = line.run(client, line.withdraw(pool.decode(), job_id))
-    if where == b"held" or not _seal_waiting(client, settings, job_id):
-        return Cancelled.STOPPING
-    _tell_celery(celery, client, job_id)
-    return Cancelled.DONE
+    # Out of the line, no worker will ever run it, also if the last one died in the middle of it.
+    purpose = "withdrawn" if where == b"waiting" else "close"
+    done = where != b"held" and _seal_waiting(client, settings, job_id, purpose)
+    if done:
+        _tell_celery(celery, client, job_id)
+    client.zrem(SUBMITTING, job_id)
+    return Cancelled.DONE if done else Cancelled.STOPPING
 
 
-def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
+def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str, purpose: str) -> bool:
     """Raise the fence and seal what text there is. False when a worker was faster."""
     keys = job_keys(job_id)
-    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
+    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", purpose])
     if reply[0] != b"claimed":
         return False
     attempt, text = reply[1], reader.text_of(client, job_id)

@@ -16,7 +16,7 @@ from functools import cache
 #: Job ids by submission time (ms), for listings; pruned at each submit.
 JOBS = "ls:jobs"
 
-#: Job ids whose submit has begun and not ended, by time (ms). One that stays is a crash.
+#: Job ids whose submit or cancel has begun and not ended, by time (ms). One that stays is a crash.
 SUBMITTING = "ls:submitting"
 
 

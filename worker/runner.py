@@ -35,7 +35,7 @@ from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
 from worker.upstream.limits import Limits
-from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before
+from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before, words_of
 
 _CLAIM = script("worker.log", "claim")
 
@@ -64,6 +64,7 @@ class Attempt:
         self._ending: Ending = ""
         self._refused = False
         self._hearing: asyncio.Future[Any] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
 
     @property
@@ -103,6 +104,16 @@ class Attempt:
         self._failures = claim.failures
         self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
         self._log.info("job.claimed", crashes=claim.crashes)
+        try:
+            return await self._claimed(claim)
+        except StoreError as error:
+            self._log.warning("job.fenced", error=str(error))
+            return Yielded(str(error))
+        finally:
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    async def _claimed(self, claim: Claim) -> Verdict:
         kept = await self._kept(claim)
         said = clean_text(kept)
         writer = Writer(
@@ -120,7 +131,7 @@ class Attempt:
             return await self._seal(writer, *ended)
         if claim.deadline_ms:
             loop = asyncio.get_running_loop()
-            loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
+            self._deadline = loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
         return await self._streamed(writer, claim, said)
 
     async def _claim(self) -> Claim | str:
@@ -148,9 +159,8 @@ class Attempt:
             return await self._conclude(writer, finished)
         except UpstreamFailure as failure:
             return await self._failed(writer, failure, rejoining=claim.mode is Mode.REATTACH)
-        except StoreError as error:
-            self._log.warning("job.fenced", error=str(error))
-            return Yielded(str(error))
+        except StoreError:
+            raise
         except LongstreamError as error:
             return await self._seal(writer, Outcome.FAILED, str(error))
         except Exception as error:
@@ -214,17 +224,16 @@ class Attempt:
     ) -> Verdict:
         """The next rung of the ladder: try again if that may help and the job allows it."""
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
+        reason = words_of(failure, self._settings.key(self._lease.key))
         told = await answers.told(self._commit, self._settings, self._lease, failure)
         self._ending, self._refused = "refused", told.unused
         if told.free:
-            return await self._hand_back(writer, str(failure), failure=False)
+            return await self._hand_back(writer, reason, failure=False)
         gone = rejoining and not failure.retryable
         last = self._failures + 1 >= self._settings.worker.max_attempts
         if told.fails or (not gone and (last or not failure.retryable)):
             cut = failure.retryable and writer.length > 0
-            return await self._seal(
-                writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, str(failure)
-            )
+            return await self._seal(writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, reason)
         wait_s = failure.delay_s
         if wait_s is None:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
@@ -275,7 +284,7 @@ class Attempt:
         return parse_record(self._lease.job_id, raw)
 
     async def _kept(self, claim: Claim) -> list[Stored]:
-        """The entries this attempt goes on from, superseded ones left out of none."""
+        """The entries up to the one this attempt goes on from, superseded ones among them."""
         if not claim.offset:
             return []
         return await aread_stored(self._commit.command, self._keys.log, claim.base)

@@ -130,7 +130,7 @@ def submit(client: redis.Redis, job: Submission) -> None:
         )
     ticket = job.ticket()
     try:
-        now, keys = _now_ms(client), job_keys(job.job_id)
+        now, keys = now_ms(client), job_keys(job.job_id)
         client.zadd(SUBMITTING, {job.job_id: now})
         _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job, ticket))
         _list(client, job.job_id, now)
@@ -147,7 +147,7 @@ def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
 
     What crashed before its record was written was never a job, and is forgotten.
     """
-    found: Any = client.zrangebyscore(SUBMITTING, "-inf", _now_ms(client) - older_than_ms)
+    found: Any = client.zrangebyscore(SUBMITTING, "-inf", now_ms(client) - older_than_ms)
     finished = []
     for member in found:
         job_id = member.decode()
@@ -171,7 +171,8 @@ def _enter_line(
     return bool(entered)
 
 
-def _now_ms(client: redis.Redis) -> int:
+def now_ms(client: redis.Redis) -> int:
+    """The server's time."""
     seconds, micros = client.time()
     return int(seconds) * 1000 + int(micros) // 1000
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -171,7 +171,7 @@ class StreamingTask(Task):
             lease=lease,
             build=lambda: self._request(stored_args, stored_kwargs),
             finish=lambda text: self.finish(text, *stored_args, **stored_kwargs),
-            expires=None if expires is None else datetime.fromisoformat(expires),
+            expires=None if expires is None else _moment(expires),
         )
         verdict = here.run(work)
         if not isinstance(verdict, Sealed):
@@ -251,13 +251,17 @@ def _wait_s(options: dict[str, Any]) -> tuple[float, dict[str, Any]]:
     """Seconds a job waits in the line instead of as an ETA in a worker's memory; the rest."""
     rest = {name: value for name, value in options.items() if name not in ("countdown", "eta")}
     countdown, eta = options.get("countdown"), options.get("eta")
-    if isinstance(eta, str):
-        eta = datetime.fromisoformat(eta)
     if countdown is not None:
         return max(0.0, float(countdown)), rest
-    if isinstance(eta, datetime):
-        return max(0.0, (eta - datetime.now(eta.tzinfo)).total_seconds()), rest
+    if eta is not None:
+        return max(0.0, (_moment(eta) - datetime.now(UTC)).total_seconds()), rest
     return 0.0, rest
+
+
+def _moment(when: str | datetime) -> datetime:
+    """A time as Celery takes it: one without a zone is UTC."""
+    at = datetime.fromisoformat(when) if isinstance(when, str) else when
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 class _Captured:

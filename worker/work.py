@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
+from urllib.parse import urlsplit
 
+from settings.model import Key
 from worker.admission.line import Lease
 from worker.log.claim import Claim
 from worker.log.entries import Mode
 from worker.outcomes import Outcome
+from worker.upstream.failures import UpstreamFailure
 from worker.upstream.request import Request
 
 
@@ -68,3 +71,10 @@ def ended_before(claim: Claim, work: Work, max_crashes: int) -> tuple[Outcome, s
     if claim.mode is Mode.CLOSE:
         return Outcome.INTERRUPTED, claim.reason or "interrupted"
     return None
+
+
+def words_of(failure: UpstreamFailure, key: Key | None) -> str:
+    """The failure in one line, with the address where nobody was reached."""
+    if failure.fault != "network" or key is None:
+        return str(failure)
+    return f"{failure} ({urlsplit(key.base_url).netloc})"

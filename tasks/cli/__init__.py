@@ -1,6 +1,6 @@
 """The command line, one file per command; each is imported only when it is called.
 
-tasks.cli           the process: from its first line to its exit code, with never a traceback
+tasks.cli           the process: from its first line to its exit code; a traceback is a bug
 tasks.cli.group     the commands and their help
 tasks.cli.follow    how a job is shown: on a terminal, in a pipe, as JSON
 """

@@ -27,6 +27,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
 @click.option("--system", help="A system message.")
 @click.option("--max-output-tokens", type=click.IntRange(min=1), help="Stop at this length.")
+@click.option("--inline-thinking", is_flag=True, help="The model thinks aloud in <think> tags.")
 @click.option("--detach", is_flag=True, help="Print the job id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
@@ -35,6 +36,7 @@ def command(
     effort: str | None,
     system: str | None,
     max_output_tokens: int | None,
+    inline_thinking: bool,
     detach: bool,
     as_json: bool,
 ) -> None:
@@ -61,6 +63,7 @@ def command(
         effort=effort,
         system=system,
         max_output_tokens=max_output_tokens,
+        inline_thinking=inline_thinking,
     )
     if detach:
         click.echo(job_id)

@@ -85,8 +85,8 @@ def conclude(end: End, job_id: str, *, simulated: bool) -> int:
 
 def _hint(reason: str, job_id: str) -> str:
     """What to do about a failure that the user can mend."""
-    key = jobs.status(job_id).key
     if "answered 401" in reason or "answered 403" in reason:
+        key = jobs.status(job_id).key
         return f"key {key} was refused: correct it, then `longstream keys check`"
     if "answered 404" in reason:
         return "`longstream keys check --json` lists the models each key can use"

@@ -44,6 +44,8 @@ def _show(queue: Queue) -> None:
 
 
 def _cells(job: Waiting) -> list[str]:
+    from worker.log.status import starting_in
+
     place = "-" if job.place is None else str(job.place)
-    starts = "start unknown" if job.starts_s is None else f"starts in {job.starts_s:.0f} s"
+    starts = "start unknown" if job.starts_s is None else starting_in(job.starts_s)
     return [place, job.job, job.tenant, job.priority, starts, f"waits for {job.waits_for}"]

@@ -78,7 +78,7 @@ class Stack:
         with self._alone():
             self._start_server()
             if worker and not serving and self.worker.pid() is not None:
-                return load({**os.environ, "LONGSTREAM_REDIS_URL": self.url})
+                return load(self._joined())
             environ = self._environment(settings)
             complete = load(environ)
             if worker:
@@ -125,6 +125,14 @@ class Stack:
         if not settings.pools or settings.simulated:
             given = environ.get("LONGSTREAM_SIMULATOR_URL")
             environ["LONGSTREAM_SIMULATOR_URL"] = given or self._start_simulator()
+        return environ
+
+    def _joined(self) -> dict[str, str]:
+        """As `_environment`, of a stack that runs: nothing is started."""
+        environ = {**os.environ, "LONGSTREAM_REDIS_URL": self.url}
+        if self.simulator.pid() is not None and self._announced.exists():
+            announced = json.loads(self._announced.read_text())["url"]
+            environ.setdefault("LONGSTREAM_SIMULATOR_URL", str(announced))
         return environ
 
     def _start_simulator(self) -> str:

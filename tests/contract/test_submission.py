@@ -6,7 +6,9 @@ import pytest
 import redis
 
 from settings.errors import LongstreamError
+from settings.model import Settings
 from tests.conftest import Store
+from worker.cancel import cancel
 from worker.keys import JOBS, SUBMITTING, job_keys, pool_keys
 from worker.submission import Submission, plain_message, resubmit_lost, submit
 
@@ -91,6 +93,34 @@ def test_a_submit_under_way_is_left_alone(store: Store) -> None:
         submit(Dying(store.sync, 4), job())  # type: ignore[arg-type]
     assert resubmit_lost(store.sync, older_than_ms=60_000) == []
     assert store.sync.exists(SUBMITTING)
+
+
+class NoBackend:
+    """Celery, to a test that looks at the store alone."""
+
+    def __getattr__(self, name: str) -> NoBackend:
+        return self
+
+    def __call__(self, *_: object, **__: object) -> None:
+        return None
+
+
+def test_wherever_a_cancel_crashes_a_worker_still_comes_to_seal_the_job(store: Store) -> None:
+    for commands in range(40):
+        store.sync.flushall()
+        submit(store.sync, job())
+        try:
+            cancel(NoBackend(), Dying(store.sync, commands), Settings(), "j1")  # type: ignore[arg-type]
+        except Crash:
+            resubmit_lost(store.sync, older_than_ms=0)
+            state = store.sync.hget(job_keys("j1").record, "state")
+            assert state == b"ended" or store.sync.zcard(KEYS.normal) == 1
+            continue
+        break
+    else:
+        pytest.fail("the cancel never came to its end")
+    assert store.sync.hget(job_keys("j1").record, "outcome") == b"cancelled"
+    assert not store.sync.exists(SUBMITTING)
 
 
 @pytest.mark.parametrize("bad", ["", "a b", "{x}", "a\n", "x" * 129, "-x"])

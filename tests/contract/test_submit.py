@@ -156,6 +156,19 @@ def test_a_job_for_later_waits_in_the_line_and_not_in_a_worker(
     assert jobs.status(result.id).state == jobs.State.WAITING
 
 
+def test_a_time_without_a_zone_is_utc_as_in_celery(
+    app: LongstreamApp, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naive = datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=60)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        result = generate.apply_async(("x",), eta=naive)
+    time.tzset()
+    with store.connect(valkey.url) as client:
+        assert client.zscore(pool_keys("simulator").delayed, result.id) is not None
+
+
 def test_what_follows_may_have_a_time_of_its_own(app: LongstreamApp) -> None:
     """Which is no JSON value, and Celery's own to carry."""
     later = generate.si("y").set(eta=datetime.now(UTC) + timedelta(hours=1))

@@ -130,6 +130,11 @@ def test_a_provider_may_say_that_a_retry_is_of_no_use() -> None:
     assert failure_of_answer(500, {"x-should-retry": "false"}, b"").retryable is False
 
 
+def test_half_a_character_in_an_error_is_replaced() -> None:
+    said = error_in_bytes(b'{"error": {"message": "no \\ud83d"}}')
+    assert said == ErrorBody("no ?")
+
+
 def test_the_counts_are_part_of_the_message_once_something_came() -> None:
     failure = UpstreamFailure("cut", kind="truncated", fault="network", retryable=True)
     assert str(failure) == "cut"

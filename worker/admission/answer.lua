@@ -4,7 +4,8 @@
 -- KEYS     the pool's
 -- ARGV[1]  job id
 -- ARGV[2]  lease number
--- ARGV[3]  what rests: 'account', 'key', 'model' or 'day', the account until its day is over
+-- ARGV[3]  what rests: 'account', 'key', 'model', 'day': the account until its day is over, or
+--          'request': the key, but never until repaired
 -- ARGV[4]  kind: 'rate', 'overload', 'quota' or 'auth'
 -- ARGV[5]  ms to rest as the provider said, -1 when it did not
 -- ARGV[6]  first rest when it said nothing, ms; doubled by every further strike

@@ -1,7 +1,7 @@
 """What a provider's refusal means for everybody else who would go there.
 
 A refusal is no failure of the job unless the request itself is refused. `ruling` says what should
-rest, and for how long if the provider did not say; `ask` tells the line, which also decides
+rest, and for how long if the provider did not say; `told` tells the line, which also decides
 whether the job goes back; `hear` passes on what an answer's headers say of the limits.
 
 | refusal | what rests | first, longest rest | the job |
@@ -19,7 +19,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from settings.model import Settings
+from settings.model import SIMULATOR, Settings
 from worker.admission.line import Call, Lease
 from worker.admission.offers import packed
 from worker.keys import pool_keys
@@ -39,7 +39,8 @@ _LEARNED = ("requests", "tokens", "streams")
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """`rests`: account, key, model (on the account), or day: the account until its day is over."""
+    """`rests`: account, key, model (on the account), day: the account until its day is over; or
+    request: the key for a while, never for good."""
 
     rests: Literal["account", "key", "model", "day", "request"]
     kind: Literal["rate", "overload", "quota", "auth"]
@@ -93,11 +94,17 @@ async def told(store: Store, settings: Settings, lease: Lease, failure: Upstream
     if failure.limits and (heard := hear(settings, lease, failure.limits)) is not None:
         await store.call(*heard)
     rule = ruling(failure)
-    if rule is None:
+    if rule is None or (rule.kind in ("auth", "quota") and _simulated(settings, lease)):
         return Told(unused=unused)
     verdict = await store.call(*answer(settings, lease, rule, failure))
     free = verdict == b"back" and rule.kind != "overload"
     return Told(free=free, fails=verdict == b"fail", unused=unused)
+
+
+def _simulated(settings: Settings, lease: Lease) -> bool:
+    """Whoever asks the embedded simulator for a refusal wants to see it, not to be locked out."""
+    key = settings.key(lease.key)
+    return key is not None and (key.alias, key.provider) == (SIMULATOR, SIMULATOR)
 
 
 def answer(settings: Settings, lease: Lease, rule: Ruling, failure: UpstreamFailure) -> Call:

@@ -11,7 +11,7 @@
 -- ARGV[7]  the pool's keys and limits, JSON; see offers.py
 -- Returns  {sleep_ms (-1: until woken), granted, reclaimed, gone, epoch}
 --          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat; gone: workers that
---          were not heard of any more, each told to one asker only
+--          were not heard of any more, told until they are forgotten
 -- include pool
 -- include workers
 -- include tickets
@@ -30,7 +30,7 @@ local alive_until = redis.call('ZSCORE', workers, worker)
 if not alive_until or tonumber(alive_until) < now + ARGV[5] / 2 then
   hear_of(worker, ARGV[2], ARGV[5])
 end
-local gone = forget_silent()
+local gone = silent_workers()
 
 local function first_of(set)
   local score = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]

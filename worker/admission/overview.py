@@ -1,6 +1,6 @@
-"""What the line and its limits look like from outside: read only, for people and for programs.
+"""What the limits of a pool look like from outside, for people and for programs.
 
-Nothing here decides anything. The numbers are those the scripts decide by, read in one pipeline a
+Only `enable` changes anything. The numbers are those the scripts decide by, read in one pipeline a
 pool, so they belong to one moment but for the time the reading takes.
 """
 
@@ -17,7 +17,7 @@ from worker.admission.buckets import Bucket
 from worker.admission.offers import Scope, offered
 from worker.keys import PoolKeys, pool_keys
 
-#: As rests.lua has them.
+#: As rests.lua has them, and limits.lua the regrowth.
 _PIECE_MS, _PIECES = 300_000, 12
 _REGROWTH = 0.02
 _FOR_EVER_MS = 2**53 - 1

@@ -6,12 +6,8 @@ local function hear_of(worker, its_slots, alive_ms)
   redis.call('HSET', slots, worker, its_slots)
 end
 
--- Forget those that were not heard of in time; whoever is told of them clears up after them.
-local function forget_silent()
-  local gone = redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT', 0, 100)
-  for _, silent in ipairs(gone) do
-    redis.call('ZREM', workers, silent)
-    redis.call('HDEL', slots, silent)
-  end
-  return gone
+-- Those that were not heard of in time. Every asker is told, until one has cleared up after them
+-- and forgets them: an asker that dies on the way must not take the knowledge along.
+local function silent_workers()
+  return redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT', 0, 100)
 end

@@ -1,1 +1,1 @@
-"""The job log: entry types, append, writer, reader."""
+"""The job log: entry types, append, writer, reader, verify."""

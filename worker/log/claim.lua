@@ -11,7 +11,8 @@
 --          call whose reply was lost and gets the same answer
 -- ARGV[2]  worker
 -- ARGV[3]  key alias
--- ARGV[4]  'run', or 'close' to only seal a job that nobody runs
+-- ARGV[4]  'run', or to only seal a job: 'close' when nobody runs it, 'withdrawn' when it was taken
+--          out of the line, so that whoever ran it last is dead or without its lease
 -- Returns  {'unknown'}, {'ended'}, {'stale'}, {'running'} (when closing), or
 --          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
 --          failures, resume, ms left until the deadline or ''}
@@ -71,7 +72,7 @@ if last then attempt = math.max(attempt, tonumber(string.match(last[1], '^%d+'))
 attempt = attempt + 1
 redis.call('HSET', record, 'attempt', attempt)
 local mode = attempt == 1 and 'start' or 'restart'
-if purpose == 'close' or (policy == 'fail' and length > 0) then
+if purpose ~= 'run' or (policy == 'fail' and length > 0) then
   mode = 'close'
 elseif resume ~= '' and policy == 'auto' then
   mode = 'reattach'
@@ -97,6 +98,11 @@ redis.call('XADD', log, attempt .. '-0', 'e', payload,
 
 if purpose == 'run' then redis.call('HSET', record, 'lease', lease) end
 redis.call('HSETNX', record, 'started_ms', now)
-redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now)
-redis.call('HDEL', record, 'why')
+if purpose == 'run' then
+  redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now)
+  redis.call('HDEL', record, 'why')
+else
+  -- Nobody runs it. Should whoever closes it die before the seal, it can be granted and closed.
+  redis.call('HSET', record, 'state', 'waiting')
+end
 return claimed(attempt, payload)

@@ -20,6 +20,7 @@ from redis.exceptions import (
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    ResponseError,
     TimeoutError as RedisTimeoutError,
 )
 
@@ -34,6 +35,9 @@ _PASSING = (
     ReadOnlyError,
     OSError,
 )
+
+#: The same, as the server says it in words: it lacks its replicas or its disk, or changes its role.
+_SOON = ("NOREPLICAS", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "BUSY ")
 
 #: Longest pause between two tries while Redis does not answer, in seconds.
 _LONGEST_PAUSE_S = 2.0
@@ -104,15 +108,25 @@ class GroupCommit:
         except _PASSING as error:
             _log.warning("store.unreachable", error=type(error).__name__, pending=len(batch))
             return batch
+        except Exception as error:
+            return await self._one_by_one(batch, error)
         again = [
             call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
         ]
         await self._load({call.script for call in again if call.script is not None})
         return again
 
+    async def _one_by_one(self, batch: list[_Call], error: Exception) -> list[_Call]:
+        """A command that can not be sent fails its own stream and no other."""
+        if len(batch) > 1:
+            return [again for call in batch for again in await self._exchange([call])]
+        for call in batch:
+            self._settle(call, error)
+        return []
+
     def _settle(self, call: _Call, reply: Any) -> bool:
         """Hand out one reply; True when the call must be sent again."""
-        if isinstance(reply, (NoScriptError, *_PASSING)):
+        if isinstance(reply, (NoScriptError, *_PASSING)) or _passes(reply):
             return True
         if call.done.done():
             return False
@@ -128,3 +142,7 @@ class GroupCommit:
                 await self._client.script_load(script.source)
         except _PASSING:
             return
+
+
+def _passes(reply: Any) -> bool:
+    return isinstance(reply, ResponseError) and str(reply).startswith(_SOON)

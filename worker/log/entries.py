@@ -70,7 +70,7 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
 
 
 class Note(msgspec.Struct, frozen=True, tag="note", omit_defaults=True):
-    """Something a reader should know: `handed_back` with its reason, `degraded`."""
+    """Something a reader should know: `handed_back`, with its reason."""
 
     offset: int
     what: str

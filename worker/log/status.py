@@ -11,6 +11,9 @@ from worker.keys import PoolKeys, job_keys, pool_keys
 from worker.log.view import Status
 from worker.records import State
 
+#: A rest that ends only by hand is stored as one of very many years.
+_NEVER_S = 10 * 365 * 86_400
+
 
 def status_steps(job_id: str) -> Generator[tuple[Any, ...], Any, Status]:
     """Commands in, replies back, a Status at the end. Raises UnknownJob."""
@@ -99,7 +102,7 @@ def _status(
     ahead = [] if place is None else [f"{place} ahead of it" if place else "next in the line"]
     expected = []
     if starts_ms is not None and now is not None:
-        expected = [f"expected to start in {max(0, starts_ms - now) / 1000:.0f} s"]
+        expected = [starting_in(max(0, starts_ms - now) / 1000)]
     parts = [*ahead, *expected, *filter(None, (reason, last))]
     return Status(
         state="waiting",
@@ -111,3 +114,10 @@ def _status(
 
 
 NO_WORKER = "no worker is running: start one with `longstream worker`, or `longstream up`"
+
+
+def starting_in(seconds: float) -> str:
+    """When a job is expected to start, in words."""
+    if seconds > _NEVER_S:
+        return "not until its key is corrected, or `longstream keys enable` brings it back"
+    return f"expected to start in {seconds:.0f} s"

@@ -99,6 +99,14 @@ class Feeder:
         if free:
             names += [pool_keys(pool).nudge for pool in self._settings.pools]
         woken: Any = client.blpop(names, timeout=max(0.001, min(sleep_s, BLOCK_S)))
+        if (
+            woken is not None
+            and self._closing.is_set()
+            and woken[0].decode() not in self._inboxes()
+        ):
+            # It was meant for whoever has a free slot, and this worker takes nothing any more.
+            client.lpush(*woken)
+            return
         while woken is not None:
             self._heard(woken[1].decode())
             woken = self._next(client)
@@ -146,12 +154,16 @@ class Feeder:
             line.run(client, line.settle(lease, back=True))
 
     def _forget(self, client: redis.Redis, pool: str, worker: str) -> None:
-        """Remove what a dead worker leaves behind: its inbox, and its queue."""
+        """Remove what a dead worker leaves behind, its inbox and its queue, and only then its name:
+        whoever asks next is told again if this process dies on the way."""
         client.delete(inbox_key(pool, worker))
         try:
             self._discard(direct_queue(worker))
         except Exception as error:
             _log.warning("worker.queue_left", worker=worker, error=type(error).__name__)
+            return
+        client.zrem(pool_keys(pool).workers, worker)
+        client.hdel(pool_keys(pool).slots, worker)
 
     def _loads(self, client: redis.Redis) -> dict[str, int]:
         pools = list(self._settings.pools)

@@ -123,4 +123,7 @@ def _message(said: Any) -> str:
         said = said[0]
     if isinstance(said, dict):
         said = said.get("msg") or said.get("message") or ""
-    return " ".join(said.split())[:MESSAGE_CHARS] if isinstance(said, str) else ""
+    if not isinstance(said, str):
+        return ""
+    # JSON can hold half a character, which neither the store nor a log can.
+    return " ".join(said.split())[:MESSAGE_CHARS].encode("utf-8", "replace").decode()
