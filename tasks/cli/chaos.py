@@ -21,6 +21,9 @@ Faults: kill, pause, redis-restart, redis-kill, partition, upstream-reset, upstr
 duplicate-message, drain. Exit 1 when anything was lost, doubled, out of order or left behind.
 """
 
+#: As a shell reports a command that SIGTERM has ended.
+EXIT_TERMINATED = 143
+
 #: Findings shown of each kind; all of them are in the JSON.
 _SHOWN = 10
 
@@ -55,6 +58,8 @@ def command(jobs: int, workers: int, seed: int, faults: str, as_json: bool) -> N
     try:
         report = asyncio.run(run(plan(jobs, workers, seed, kinds or tuple(Fault)), state, say))
         keep = not report.verdict.ok
+    except asyncio.CancelledError:
+        sys.exit(EXIT_TERMINATED)
     except Exception:
         keep = True
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -51,6 +52,10 @@ class Report:
 async def run(plan: Plan, state: Path, say: Callable[[str], None]) -> Report:
     """Raises ChaosError when the run itself fails; a broken promise is in the verdict."""
     began, stage = time.monotonic(), Stage(state)
+    running = asyncio.current_task()
+    assert running is not None
+    # Whatever ends the run, what it started ends with it.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     try:
         await stage.open(plan.workers)
         current.use(stage.settings)
@@ -81,12 +86,14 @@ class _Run:
     async def play(self, began: float) -> Report:
         start = time.monotonic()
         supervising = asyncio.create_task(self._stage.supervise())
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._submit_all(start))
-            both.create_task(self._strike_all(start))
-        self._say("the last fault is over; waiting for jobs and readers")
-        heard = await self._heard()
-        supervising.cancel()
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._submit_all(start))
+                both.create_task(self._strike_all(start))
+            self._say("the last fault is over; waiting for jobs and readers")
+            heard = await self._heard()
+        finally:
+            supervising.cancel()
         await self._recovery.done()
         left = await self._settled()
         facts = [await asyncio.to_thread(self._facts, job) for job in self._plan.jobs]

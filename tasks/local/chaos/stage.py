@@ -97,6 +97,7 @@ class Stage:
         self._simulator_url = ""
         self._environ: dict[str, str] = {}
         self._started = 0
+        self._closing = False
         self._store = asyncio.Lock()
         self._gone: list[Worker] = []
 
@@ -135,6 +136,8 @@ class Stage:
 
     async def start_worker(self) -> Worker:
         """A worker process; it is not waited for."""
+        if self._closing:
+            raise ChaosError("the run is over")
         self._started += 1
         number, cable = self._started, Proxy(self.socket)
         path = self.state / f"w{number}.sock"
@@ -175,7 +178,8 @@ class Stage:
         return ledger(self._simulator_url)
 
     async def close(self) -> None:
-        """Workers first, by SIGTERM, so that what they leave behind can still be looked at."""
+        """Workers first, by SIGTERM, so that they can hand back."""
+        self._closing = True
         for worker in [*self.workers, *self._gone]:
             if worker.alive:
                 worker.process.send_signal(signal.SIGCONT)
