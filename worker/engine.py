@@ -12,7 +12,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
+
+import structlog
 
 from settings.model import Settings
 from worker.admission import line
@@ -28,8 +31,12 @@ from worker.work import Stop, Verdict, Work, Yielded
 #: How often the loop shows that it turns, in seconds.
 _TURN_S = 0.5
 _START_TIMEOUT_S = 30.0
+#: What a hand-back may take beyond everything else while the store answers, in seconds.
+_GRACE_S = 5.0
 
 T = TypeVar("T")
+
+_log = structlog.get_logger()
 
 
 class Engine:
@@ -48,6 +55,8 @@ class Engine:
         self._leases: dict[str, Lease] = {}
         self._spent: dict[str, Spent] = {}
         self.draining = False
+        self._waited_for: set[asyncio.Task[Any]] = set()
+        self._given_up = False
         self._turned_at = time.monotonic()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -60,16 +69,18 @@ class Engine:
 
     def run(self, work: Work) -> Verdict:
         """Run one attempt to its end. Blocks the calling thread."""
-        return self._wait(self._run(work))
+        given_up = Yielded("the store is away, and the worker's time to stop is over")
+        return self._wait(self._run(work), given_up)
 
     def message(self, job_id: str) -> Message | None:
         """The message of a job as it was submitted. Waits for the store as long as it is away."""
-        stored = self._wait(self._commit.command("HGET", job_keys(job_id).record, "message"))
+        reading = self._commit.command("HGET", job_keys(job_id).record, "message")
+        stored = self._wait(reading, None)
         return None if stored is None else Message.load(stored)
 
     def settle(self, lease: Lease) -> None:
         """Give the lease up for good. Blocks until the store has it."""
-        self._wait(self._settle(lease))
+        self._wait(self._settle(lease), None)
 
     def abandon(self, lease: Lease) -> None:
         """Renew the lease no more: when it expires, its next holder repeats the result."""
@@ -82,13 +93,17 @@ class Engine:
 
     def drain(self, within_s: float) -> None:
         """Take nothing new; hand back at once what another worker can go on with, and what else
-        still runs `within_s` seconds from now.
+        still runs `within_s` seconds from now. What can not even be handed back, since the store is
+        away, is given up when its lease has run out: another worker takes it over.
 
         Safe in a signal handler: it only leaves a note for the loop.
         """
         self.draining = True
         self._loop.call_soon_threadsafe(self._hand_back, True)
         self._loop.call_soon_threadsafe(self._loop.call_later, within_s, self._hand_back, False)
+        # Only a store that is away can have kept a stream so long, and then its lease is over.
+        last_s = within_s + self.settings.worker.lease_s + _GRACE_S
+        self._loop.call_soon_threadsafe(self._loop.call_later, last_s, self._give_up)
 
     def close(self) -> None:
         """End the loop. Streams must have ended."""
@@ -104,8 +119,29 @@ class Engine:
         """Seconds since the loop last turned. A loop that hangs must lose its leases."""
         return time.monotonic() - self._turned_at
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+    def _wait(self, coroutine: Coroutine[Any, Any, T], given_up: T) -> T:
+        """What the coroutine returns; `given_up` when the store is away, and the time is over."""
+        try:
+            return asyncio.run_coroutine_threadsafe(self._noted(coroutine), self._loop).result()
+        except CancelledError:
+            return given_up
+
+    async def _noted(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._waited_for.add(task)
+        try:
+            if self._given_up:
+                task.cancel()
+            return await coroutine
+        finally:
+            self._waited_for.discard(task)
+
+    def _give_up(self) -> None:
+        self._given_up = True
+        for task in list(self._waited_for):
+            _log.warning("job.given_up")
+            task.cancel()
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)

@@ -159,3 +159,18 @@ def _clean_text_at(cluster: Cluster, upto: Cursor) -> str:
         elif isinstance(entry, entries.Text):
             had += entry.text
     return had
+
+
+@pytest.mark.timeout(120)
+def test_a_stopping_worker_ends_although_the_store_is_away(cluster: Cluster) -> None:
+    at_once = {"LONGSTREAM_WORKER__DRAIN_S": "0"}
+    leaving = cluster.worker(**at_once)
+    cluster.submit("Explain the fog.", "away", MODEL)
+    running_on(cluster, "away", [leaving])
+    cluster.valkey.kill()
+    leaving.terminate()
+    assert leaving.wait(60) == 0
+    cluster.valkey.start()
+    cluster.worker()
+    text, end = read(cluster.client, "away")
+    assert (text, end.attempts) == (intended(cluster), 2)
