@@ -12,11 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 SOUND = """
-.PHONY: check test
+.PHONY: check test chaos
 check:
 \t@echo checked
 test:
 \t@echo tested
+chaos:
+\t@echo survived
 .venv/.ready:
 \t@echo ready
 """
@@ -39,6 +41,8 @@ def test_each_step_is_named_and_run(tmp_path: Path) -> None:
         "checked",
         "== test",
         "tested",
+        "== chaos",
+        "survived",
     ]
 
 
@@ -48,6 +52,8 @@ def test_each_step_is_named_and_run(tmp_path: Path) -> None:
         SOUND.replace("test:\n", "tset:\n"),
         SOUND.replace("check:\n\t@echo checked\n", ""),
         SOUND.replace("\t@echo tested\n", ""),
+        SOUND.replace("chaos:\n\t@echo survived\n", ""),
+        SOUND.replace("echo survived", "false"),
         SOUND.replace("echo checked", "false"),
         SOUND.replace("echo tested", "exit 3"),
         SOUND.replace("echo ready", "false"),
