@@ -6,7 +6,6 @@ What the values mean is decided elsewhere; here a table is known to be a table.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +62,8 @@ def read(named: str | None, cwd: Path, problems: Problems) -> Document | None:
 
 
 def _parse(text: str, name: str, problems: Problems) -> dict[str, Any] | None:
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -23,8 +23,6 @@ from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
-from worker.log.stored import read_stored
-from worker.log.verify import Verdict, verify as verify_log
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
 from worker.records import Record, State, parse_record
 from worker.store import connect_async, opened
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from worker.admission.overview import AccountView
     from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
+    from worker.log.verify import Verdict
 
 __all__ = [
     "Attempt",
@@ -185,6 +184,9 @@ def verify(job_id: str) -> Verdict:
 
     Raises UnknownJob, or LogExpired when there is nothing left to check.
     """
+    from worker.log.stored import read_stored
+    from worker.log.verify import verify as verify_log
+
     with _store() as client:
         record = _record(client, job_id)
         stored = read_stored(client.execute_command, job_keys(job_id).log)
