@@ -13,11 +13,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from settings.model import Account, Family, Settings
+from settings.prices import Price
 from settings.wording import shown
 
 PREFIX = "LONGSTREAM_"
 
-_NOUNS = {int: "a whole number", float: "a number", str: "a text"}
+_NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +107,7 @@ SETTINGS = tuple(_settings_of(Settings, ()))
 
 _OF_ACCOUNT = tuple(s for s in _settings_of(Account, ()) if s.path != ("name",))
 _OF_FAMILY = tuple(s for s in _settings_of(Family, ()) if s.path != ("models",))
+_OF_PRICE = tuple(_settings_of(Price, ()))
 
 
 def limits_of(account: str) -> tuple[Setting, ...]:
@@ -116,6 +118,11 @@ def limits_of(account: str) -> tuple[Setting, ...]:
 def limits_of_family(account: str, models: str) -> tuple[Setting, ...]:
     """What `[accounts.NAME.families."MODELS"]` may hold."""
     return _under(("accounts", account, "families", models), _OF_FAMILY)
+
+
+def price_settings(models: str) -> tuple[Setting, ...]:
+    """What `[prices."MODELS"]` may hold."""
+    return _under(("prices", models), _OF_PRICE)
 
 
 def _under(place: tuple[str, ...], settings: tuple[Setting, ...]) -> tuple[Setting, ...]:

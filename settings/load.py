@@ -22,6 +22,7 @@ from settings.keys import SIMULATED_SECRET
 from settings.model import Account, Clocks, Pool, Retention, Settings, WorkerSettings
 from settings.pairs import PAIRS, pools_of_pairs, pools_of_simulator
 from settings.pools import accounts_in, complete_accounts, pools_in
+from settings.price_table import prices_in
 from settings.problems import SECRET_CHARS, Problems
 from settings.urls import redis_url
 
@@ -39,8 +40,9 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> S
     document = read(environ.get(CONFIG), cwd, problems)
     values = _values(environ, cwd, document, problems)
     pools, accounts = _keys(document, environ, problems)
+    prices = {} if document is None else prices_in(document, problems)
     problems.raise_any()
-    settings = _build(values, pools=pools, accounts=accounts)
+    settings = _build(values, pools=pools, accounts=accounts, prices=prices)
     _check_secrets(settings, problems)
     problems.raise_any()
     return settings

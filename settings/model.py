@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from settings.describe import described
 from settings.errors import SettingsError
+from settings.prices import Price, price_of
 from settings.profiles import PROFILES, Api, Dialect, Profile
 from settings.secret import Secret
 
@@ -202,6 +203,7 @@ class Settings:
     ] = 400_000
     pools: dict[str, Pool] = field(default_factory=dict)
     accounts: dict[str, Account] = field(default_factory=dict)
+    prices: dict[str, Price] = field(default_factory=dict)
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
@@ -237,6 +239,10 @@ class Settings:
         raise SettingsError(
             [f"unknown model {model!r}: the configured pools serve {', '.join(served)}"]
         )
+
+    def price(self, model: str) -> Price:
+        """What `model` costs, as far as that is known."""
+        return price_of(model, self.prices)
 
     def key(self, alias: str) -> Key | None:
         """The key with this alias, or None when the settings no longer have it."""

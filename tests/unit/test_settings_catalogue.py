@@ -8,7 +8,7 @@ import pytest
 from configuration import given
 
 from settings import Settings
-from settings.catalogue import SETTINGS, Setting, limits_of
+from settings.catalogue import SETTINGS, Setting, limits_of, price_settings
 from settings.environment import CONFIG, SIMULATOR_URL
 from settings.keys import KEY_FIELDS
 from settings.pairs import PAIRS
@@ -50,6 +50,7 @@ def test_the_documentation_lists_every_setting_as_the_model_has_it() -> None:
 
 def test_the_documentation_lists_every_limit_of_an_account() -> None:
     assert rows_of("Accounts") == [limit_row(setting) for setting in limits_of("NAME")]
+    assert rows_of("Prices") == [limit_row(setting) for setting in price_settings("NAME")]
 
 
 def test_the_documentation_names_what_else_can_be_set() -> None:
@@ -72,7 +73,7 @@ def test_the_examples_of_the_documentation_load() -> None:
 def test_every_field_of_the_model_can_be_set_or_is_a_named_table() -> None:
     tops = {setting.path[0] for setting in SETTINGS}
 
-    assert {field.name for field in fields(Settings)} == tops | {"pools", "accounts"}
+    assert {field.name for field in fields(Settings)} == tops | {"pools", "accounts", "prices"}
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
