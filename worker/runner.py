@@ -13,18 +13,18 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
 import structlog
 
 from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission import answers, line
-from worker.admission.line import Ending, Spent
+from worker.admission.line import Spent
 from worker.errors import StoreError
 from worker.keys import job_keys
+from worker.leaving import Leaving
 from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
-from worker.log.entries import Mode, Tokens
+from worker.log.entries import Mode
 from worker.log.stored import Stored, aread_stored, clean_text
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
@@ -59,13 +59,15 @@ class Attempt:
         self._keys = job_keys(work.lease.job_id)
         self._stopped: Stop | None = None
         self._pumping: asyncio.Task[Finished] | None = None
-        self._pump: Pump | None = None
+        self._leaving = Leaving(settings, commit, work.lease)
         self._failures = 0
-        self._ending: Ending = ""
-        self._refused = False
         self._hearing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
+
+    @property
+    def _pump(self) -> Pump | None:
+        return self._leaving.pump
 
     @property
     def resumable(self) -> bool:
@@ -80,9 +82,7 @@ class Attempt:
     @property
     def spent(self) -> Spent:
         """What the attempt used, for the line."""
-        tokens = Tokens() if self._pump is None else self._pump.tokens
-        known = self._refused or tokens != Tokens()
-        return Spent(tokens if known else None, self._ending)
+        return self._leaving.spent
 
     def stop(self, why: Stop) -> None:
         """Stop the stream at its next step; the first reason counts. What ended is left alone."""
@@ -103,6 +103,7 @@ class Attempt:
             return await self._not_claimed(claim)
         self._failures = claim.failures
         self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
+        self._leaving.log = self._log
         self._log.info("job.claimed", crashes=claim.crashes)
         try:
             return await self._claimed(claim)
@@ -128,7 +129,7 @@ class Attempt:
         if (
             ended := ended_before(claim, self._work, self._settings.worker.max_crashes)
         ) is not None:
-            return await self._seal(writer, *ended)
+            return await self._leaving.seal(writer, *ended)
         if claim.deadline_ms:
             loop = asyncio.get_running_loop()
             self._deadline = loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
@@ -162,12 +163,12 @@ class Attempt:
         except StoreError:
             raise
         except LongstreamError as error:
-            return await self._seal(writer, Outcome.FAILED, str(error))
+            return await self._leaving.seal(writer, Outcome.FAILED, str(error))
         except Exception as error:
             # The message may quote the answer, so only its type goes on.
             self._log.exception("job.task_code_failed", exc_info=False, error=type(error).__name__)
             reason = f"{type(error).__name__} in the code of the task"
-            return await self._seal(writer, Outcome.FAILED, reason)
+            return await self._leaving.seal(writer, Outcome.FAILED, reason)
 
     async def _until_stopped(self, pump: Coroutine[Any, Any, Finished]) -> Finished | None:
         """The pump's end; None when `stop` came first. Only the pump is ever cancelled, so what
@@ -192,32 +193,35 @@ class Attempt:
         request = await asyncio.to_thread(self._work.build)
         if claim.mode is Mode.CONTINUE:
             request = continuing(request, said)
-        self._pump = Pump(self._client, writer, key, said=said, point=point, hear=self._hear)
-        return await self._pump.run(request)
+        pump = Pump(self._client, writer, key, said=said, point=point, hear=self._hear)
+        self._leaving.pump = pump
+        return await pump.run(request)
 
     def _hear(self, limits: Limits) -> None:
         if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
             self._hearing = asyncio.ensure_future(self._commit.call(*heard))
 
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
-        self._ending = "answered"
+        self._leaving.ending = "answered"
         if finished.outcome is not Outcome.COMPLETED:
-            return await self._seal(writer, finished.outcome, finished.reason or "")
+            return await self._leaving.seal(writer, finished.outcome, finished.reason or "")
         assert self._pump is not None
         result = await asyncio.to_thread(self._work.finish, self._pump.text)
-        return await self._seal(writer, Outcome.COMPLETED, "", result)
+        return await self._leaving.seal(writer, Outcome.COMPLETED, "", result)
 
     async def _halted(self, writer: Writer) -> Verdict:
         if self._stopped is Stop.DRAIN:
-            return await self._hand_back(writer, "the worker is shutting down", failure=False)
+            return await self._leaving.hand_back(
+                writer, "the worker is shutting down", failure=False
+            )
         if self._stopped is Stop.LOST:
             self._log.warning("job.lease_lost")
             return Yielded("the lease was lost")
         if self._pump is not None:
             await self._pump.cancel()
         if self._stopped is Stop.DEADLINE:
-            return await self._seal(writer, Outcome.EXPIRED, "its deadline has passed")
-        return await self._seal(writer, Outcome.CANCELLED, "cancelled")
+            return await self._leaving.seal(writer, Outcome.EXPIRED, "its deadline has passed")
+        return await self._leaving.seal(writer, Outcome.CANCELLED, "cancelled")
 
     async def _failed(
         self, writer: Writer, failure: UpstreamFailure, *, rejoining: bool
@@ -226,58 +230,23 @@ class Attempt:
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
         reason = words_of(failure, self._settings.key(self._lease.key))
         told = await answers.told(self._commit, self._settings, self._lease, failure)
-        self._ending, self._refused = "refused", told.unused
+        self._leaving.ending, self._leaving.refused = "refused", told.unused
         if told.free:
-            return await self._hand_back(writer, reason, failure=False)
+            return await self._leaving.hand_back(writer, reason, failure=False)
         gone = rejoining and not failure.retryable
         last = self._failures + 1 >= self._settings.worker.max_attempts
         if told.fails or (not gone and (last or not failure.retryable)):
             cut = failure.retryable and writer.length > 0
-            return await self._seal(writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, reason)
+            return await self._leaving.seal(
+                writer, Outcome.INTERRUPTED if cut else Outcome.FAILED, reason
+            )
         wait_s = failure.delay_s
         if wait_s is None:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
         # A response that is gone, or says something else now, leaves only a marked restart.
-        return await self._hand_back(
+        return await self._leaving.hand_back(
             writer, str(failure), failure=not gone, wait_s=0.0 if gone else wait_s, forget=gone
         )
-
-    async def _hand_back(
-        self,
-        writer: Writer,
-        reason: str,
-        *,
-        failure: bool,
-        wait_s: float = 0.0,
-        forget: bool = False,
-    ) -> Verdict:
-        await writer.hand_back("handed_back", reason, failure=failure, forget=forget)
-        sticky = "" if forget else None
-        if self._pump is not None and self._pump.resumable and not forget:
-            sticky = self._pump.key.alias
-        wait_ms, spent = _ms(wait_s), self.spent
-        back = line.settle(self._lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
-        await self._commit.call(*back)
-        self._log.info("job.handed_back", wait_s=round(wait_s, 3))
-        return Yielded(reason)
-
-    async def _seal(
-        self, writer: Writer, outcome: Outcome, reason: str, result: Any = None
-    ) -> Verdict:
-        tokens = Tokens() if self._pump is None else self._pump.tokens
-        usage = tokens if tokens != Tokens() else None
-        await writer.seal(
-            outcome,
-            reason=reason,
-            usage=usage,
-            ages_s=self._settings.retention.ages_s,
-            record={
-                "usage": msgspec.json.encode(usage),
-                "result": msgspec.json.encode(result),
-            },
-        )
-        self._log.info("job.finished", outcome=outcome, length=writer.length)
-        return Sealed(outcome, reason, result)
 
     async def _record(self) -> Record | None:
         raw = await self._commit.command("HGETALL", self._keys.record)

@@ -1,0 +1,84 @@
+"""What an attempt leaves behind: a sealed job, or one that waits again.
+
+Both close the attempt's log and change the record in one step, and only the owner of the job can
+do either. After a hand-back the lease is settled at once; after a seal it stays held until Celery
+has stored the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+
+from settings.model import Settings
+from worker.admission import line
+from worker.admission.line import Ending, Lease, Spent
+from worker.log.commit import GroupCommit
+from worker.log.entries import Tokens
+from worker.log.writer import Writer
+from worker.outcomes import Outcome
+from worker.pump import Pump
+from worker.work import Sealed, Yielded
+
+
+@dataclass(slots=True)
+class Leaving:
+    """Of one attempt. `ending` and `refused`: how its stream ended, once it did."""
+
+    settings: Settings
+    commit: GroupCommit
+    lease: Lease
+    pump: Pump | None = None
+    log: structlog.typing.FilteringBoundLogger = structlog.get_logger()  # noqa: RUF009
+    ending: Ending = ""
+    #: The provider did nothing for it.
+    refused: bool = False
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens() if self.pump is None else self.pump.tokens
+
+    @property
+    def spent(self) -> Spent:
+        """What the attempt used, for the line."""
+        known = self.refused or self.tokens != Tokens()
+        return Spent(self.tokens if known else None, self.ending)
+
+    async def hand_back(
+        self,
+        writer: Writer,
+        reason: str,
+        *,
+        failure: bool,
+        wait_s: float = 0.0,
+        forget: bool = False,
+    ) -> Yielded:
+        await writer.hand_back("handed_back", reason, failure=failure, forget=forget)
+        sticky = "" if forget else None
+        if self.pump is not None and self.pump.resumable and not forget:
+            sticky = self.pump.key.alias
+        wait_ms, spent = int(wait_s * 1000), self.spent
+        back = line.settle(self.lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
+        await self.commit.call(*back)
+        self.log.info("job.handed_back", wait_s=round(wait_s, 3))
+        return Yielded(reason)
+
+    async def seal(
+        self, writer: Writer, outcome: Outcome, reason: str, result: Any = None
+    ) -> Sealed:
+        usage = self.tokens if self.tokens != Tokens() else None
+        await writer.seal(
+            outcome,
+            reason=reason,
+            usage=usage,
+            ages_s=self.settings.retention.ages_s,
+            record={
+                "usage": msgspec.json.encode(usage),
+                "result": msgspec.json.encode(result),
+            },
+        )
+        self.log.info("job.finished", outcome=outcome, length=writer.length)
+        return Sealed(outcome, reason, result)
