@@ -21,7 +21,7 @@ class _SyncClient(Protocol):
 
 
 class Script:
-    """One atomic operation. `call` runs it on a sync client, `acall` on an async one."""
+    """One atomic operation."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -36,12 +36,6 @@ class Script:
             return client.execute_command(*self.command(keys, args))
         except NoScriptError:
             return client.execute_command("EVAL", self.source, len(keys), *keys, *args)
-
-    async def acall(self, client: Any, keys: list[str], args: list[Any]) -> Any:
-        try:
-            return await client.execute_command(*self.command(keys, args))
-        except NoScriptError:
-            return await client.execute_command("EVAL", self.source, len(keys), *keys, *args)
 
 
 @cache

@@ -9,7 +9,7 @@ from settings.secret import Secret
 from tests.conftest import Store
 from tests.harness.waiting import wait_until
 from worker.admission import line
-from worker.admission.line import Granted, Held, Lease
+from worker.admission.line import Granted, Held, Lease, Patience
 from worker.keys import inbox_key, pool_keys
 
 KEYS = pool_keys("p")
@@ -36,9 +36,19 @@ def ask(
     slots: int = 10,
     handoff_ms: int = 60_000,
     pool: Pool = POOL,
+    epoch: str = "",
+    patience: Patience = line.NONE,
 ) -> Granted:
     call = line.grant(
-        pool, ACCOUNTS, worker, slots=slots, elsewhere=0, handoff_ms=handoff_ms, alive_ms=60_000
+        pool,
+        ACCOUNTS,
+        worker,
+        slots=slots,
+        elsewhere=0,
+        handoff_ms=handoff_ms,
+        alive_ms=60_000,
+        epoch=epoch,
+        patience=patience,
     )
     return line.granted("p", line.run(store.sync, call))
 
@@ -138,6 +148,15 @@ def test_settling_on_a_worker_that_shuts_down_wakes_another(store: Store) -> Non
     assert store.sync.llen(KEYS.nudge) == 1
 
 
+def test_a_job_given_back_by_a_full_worker_wakes_another_one(store: Store) -> None:
+    """It may be shutting down, and the line not have heard of that yet."""
+    submit(store, "a")
+    (lease,) = ask(store, slots=1).leases
+    store.sync.delete(KEYS.nudge)
+    settle(store, lease, back=True)
+    assert store.sync.llen(KEYS.nudge) == 1
+
+
 def test_a_job_put_back_keeps_its_place(store: Store) -> None:
     submit(store, "a", "b", "c")
     first, _ = ask(store, slots=2).leases
@@ -181,6 +200,57 @@ def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     line.run(store.sync, renewed)
     wait_until("w1 is gone", lambda: "w1" in ask(store, "w2").gone)
     assert store.sync.zscore(KEYS.leases, "a") is not None
+
+
+#: Nobody has called for long enough, as soon as the last call was a moment ago.
+PATIENT = Patience(quiet_ms=1, grace_ms=60_000)
+
+
+def beat(store: Store, worker: str, held: list[Held], epoch: str, patience: Patience) -> line.Beat:
+    call = line.renew(
+        "p", worker, held, slots=1, lease_ms=60_000, alive_ms=1, epoch=epoch, patience=patience
+    )
+    return line.beat(held, line.run(store.sync, call))
+
+
+@pytest.mark.parametrize("first", ["grant", "beat"])
+def test_who_comes_first_after_an_outage_reclaims_nothing(store: Store, first: str) -> None:
+    """Nor does who comes second: the owners were cut off as well, and go on."""
+    submit(store, "a")
+    granted = ask(store, "w1", handoff_ms=1)
+    (lease,) = granted.leases
+    beat(store, "w1", [], granted.epoch, line.NONE)
+    wait_until("the lease is over", lambda: beat(store, "w3", [], "", line.NONE).expiry_ms == 0)
+    wait_until("the store was quiet", lambda: quiet_for(store) > 2)
+    if first == "beat":
+        beat(store, "w2", [], granted.epoch, PATIENT)
+    answer = ask(store, "w2", epoch=granted.epoch, patience=PATIENT)
+    assert (answer.reclaimed, answer.gone) == ((), ())
+    assert beat(store, "w1", [Held(lease)], granted.epoch, PATIENT).lost == ()
+
+
+def test_a_worker_just_started_waits_for_no_owner(store: Store) -> None:
+    """It may stand in the place of all that died."""
+    submit(store, "a")
+    ask(store, "dead", handoff_ms=1)
+    wait_until("the store was quiet", lambda: quiet_for(store) > 2)
+    assert ask(store, "w2", patience=PATIENT).reclaimed == (("a", "dead"),)
+
+
+def test_a_lease_that_expires_while_others_call_is_reclaimed(store: Store) -> None:
+    submit(store, "a")
+    epoch = ask(store, "dead", handoff_ms=20).epoch
+    patient = Patience(quiet_ms=10_000, grace_ms=60_000)
+
+    def reclaimed() -> object:
+        return ask(store, "w2", epoch=epoch, patience=patient).reclaimed
+
+    wait_until("it is reclaimed", reclaimed)
+
+
+def quiet_for(store: Store) -> float:
+    seconds, micros = store.sync.time()
+    return seconds * 1000 + micros / 1000 - float(store.sync.hget(KEYS.epoch, "seen") or 0)
 
 
 def alive(store: Store, worker: str) -> bool:

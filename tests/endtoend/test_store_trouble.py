@@ -74,17 +74,41 @@ def test_a_full_store_stops_streams_and_refuses_jobs_until_there_is_room(cluster
         exact(cluster, readers)
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("how", ["frozen", pytest.param("dead", marks=pytest.mark.slow)])
+def test_an_outage_longer_than_a_lease_costs_no_attempt(cluster: Cluster, how: str) -> None:
+    """Whichever worker is back first leaves the others the time to renew."""
+    workers = [cluster.worker("--concurrency", "2"), cluster.worker("--concurrency", "2")]
+    with ThreadPoolExecutor(STREAMS) as pool:
+        readers = begun(cluster, pool)
+        away(cluster, how, cluster.settings.worker.lease_s + 1)
+        exact(cluster, readers)
+    assert {reader.result()[1].attempts for reader in readers} == {1}
+    assert "lease.reclaimed" not in cluster.log()
+    assert [worker.poll() for worker in workers] == [None, None]
+
+
+def away(cluster: Cluster, how: str, for_s: float) -> None:
+    """What is tested is this time itself."""
+    pid = cluster.valkey.daemon.pid()
+    assert pid is not None
+    if how == "frozen":
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(for_s)
+        os.kill(pid, signal.SIGCONT)
+    else:
+        cluster.valkey.kill()
+        time.sleep(for_s)
+        cluster.valkey.start()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_thirty_seconds_without_an_answer_cost_only_time(cluster: Cluster) -> None:
     worker = cluster.worker()
     with ThreadPoolExecutor(STREAMS) as pool:
         readers = begun(cluster, pool)
-        pid = cluster.valkey.daemon.pid()
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(30)  # what is tested is this time itself
-        os.kill(pid, signal.SIGCONT)
+        away(cluster, "frozen", 30)
         exact(cluster, readers)
     assert worker.poll() is None
     text, end = read(cluster.client, cluster.submit("Tell of after.", "after", "sim:plain"))

@@ -9,6 +9,8 @@
 -- ARGV[5]  ms the worker counts as alive without being heard of
 -- ARGV[6]  the epoch the worker knows, '' for none
 -- ARGV[7]  the pool's keys and limits, JSON; see offers.py
+-- ARGV[8]  ms without any call after which the store was out of reach, 0: never
+-- ARGV[9]  ms that everybody is given then
 -- Returns  {sleep_ms (-1: until woken), granted, reclaimed, gone, epoch}
 --          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat; gone: workers that
 --          were not heard of any more, told until they are forgotten
@@ -22,9 +24,11 @@
 -- include rests
 -- include progress
 -- include epochs
+-- include outages
 -- include picking
 local worker, room = ARGV[1], tonumber(ARGV[2]) - tonumber(ARGV[3])
 
+notice_outage(ARGV[6], tonumber(ARGV[8]), tonumber(ARGV[9]))
 -- The heartbeat says often enough who is alive; here it is said of those that have none yet.
 local alive_until = redis.call('ZSCORE', workers, worker)
 if not alive_until or tonumber(alive_until) < now + ARGV[5] / 2 then

@@ -9,17 +9,16 @@ Repeating a call is safe.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import redis
 
-from settings.model import Account, Pool
+from settings.model import Account, Pool, WorkerSettings
 from worker.admission.offers import packed
-from worker.keys import pool_keys
+from worker.keys import inbox_key, pool_keys
 from worker.log.entries import Tokens
 from worker.scripts import Script, script
 
@@ -36,6 +35,9 @@ _SETTLE = script("worker.admission", "settle")
 _WITHDRAW = script("worker.admission", "withdraw")
 
 CLASSES = ("urgent", "normal", "bulk")
+
+#: A wake-up nobody takes is forgotten after this time, in seconds.
+_INBOX_S = 3600
 
 
 class Ticket(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -117,7 +119,27 @@ class Beat:
     expiry_ms: int | None
     lost: tuple[Lease, ...]
     cancelled: tuple[Lease, ...]
+    #: The store had lost these leases, and with them whether their jobs were cancelled.
+    adopted: tuple[Lease, ...]
     epoch: str
+
+
+class Patience(NamedTuple):
+    """When nobody has called for `quiet_ms`, the store was out of reach: then every lease and every
+    worker is given `grace_ms`, so that who was cut off can renew before anything is reclaimed."""
+
+    quiet_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of(cls, worker: WorkerSettings) -> Patience:
+        # No lease expires sooner after its owner was cut off. A call comes with every heartbeat at
+        # least, and after a fault it is tried every second.
+        quiet_s = max(0.9 * (worker.lease_s - worker.renew_s), 1.5 * worker.renew_s)
+        return cls(int(quiet_s * 1000), int(worker.renew_s * 1000) + 1000)
+
+
+NONE = Patience(0, 0)
 
 
 def run(client: redis.Redis, call: Call) -> Any:
@@ -141,8 +163,10 @@ def grant(
     handoff_ms: int,
     alive_ms: int,
     epoch: str = "",
+    patience: Patience = NONE,
 ) -> Call:
-    args = [worker, slots, elsewhere, handoff_ms, alive_ms, epoch, packed(pool, accounts)]
+    config = packed(pool, accounts)
+    args = [worker, slots, elsewhere, handoff_ms, alive_ms, epoch, config, *patience]
     return _GRANT, pool_keys(pool.name).all(), args
 
 
@@ -175,8 +199,9 @@ def renew(
     lease_ms: int,
     alive_ms: int,
     epoch: str = "",
+    patience: Patience = NONE,
 ) -> Call:
-    args: list[Any] = [worker, slots, lease_ms, alive_ms, epoch]
+    args: list[Any] = [worker, slots, lease_ms, alive_ms, epoch, *patience]
     for held in streams:
         lease = held.lease
         args += [lease.job_id, lease.number, lease.key, held.account, held.produced]
@@ -191,6 +216,7 @@ def beat(streams: Sequence[Held], reply: Any) -> Beat:
         expiry_ms=None if expiry_ms < 0 else int(expiry_ms),
         lost=tuple(lease for lease, answer in answers if answer == 0),
         cancelled=tuple(lease for lease, answer in answers if answer == 2),
+        adopted=tuple(lease for lease, answer in answers if answer == 3),
         epoch=epoch.decode(),
     )
 
@@ -217,10 +243,13 @@ def withdraw(pool: str, job_id: str) -> Call:
     return _WITHDRAW, pool_keys(pool).all(), [job_id]
 
 
-def holder(client: redis.Redis, pool: str, job_id: str) -> str | None:
-    """The worker that holds the job's lease."""
-    stored: Any = client.hget(pool_keys(pool).held, job_id)
-    return None if stored is None else str(json.loads(stored)["worker"])
+def wake(client: redis.Redis, pool: str, worker: str, word: str) -> None:
+    """Put a word into a worker's inbox; one that nobody takes is forgotten."""
+    inbox = inbox_key(pool, worker)
+    pipeline = client.pipeline(transaction=True)
+    pipeline.lpush(inbox, word)
+    pipeline.expire(inbox, _INBOX_S)
+    pipeline.execute()
 
 
 def _in(flat: Sequence[Any], size: int) -> Iterable[tuple[Any, ...]]:

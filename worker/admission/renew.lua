@@ -6,17 +6,21 @@
 -- ARGV[3]  ms until a lease expires unless renewed
 -- ARGV[4]  ms the worker counts as alive without being heard of
 -- ARGV[5]  the epoch the worker knows, '' for none
--- ARGV[6+] job id, lease number, key, account, tokens produced so far, 1 when only this key can go
+-- ARGV[6]  ms without any call after which the store was out of reach, 0: never
+-- ARGV[7]  ms that everybody is given then
+-- ARGV[8+] job id, lease number, key, account, tokens produced so far, 1 when only this key can go
 --          on with the answer (else 0), for each stream
 -- Returns  {ms until the next lease of anyone expires (-1: there is none), answers, epoch}
 --          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
---          asked for
+--          asked for, 3 renewed, and whether cancel was asked for was lost with the lease
 -- include pool
 -- include workers
 -- include states
 -- include epochs
+-- include outages
 local worker = ARGV[1]
 
+notice_outage(ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]))
 hear_of(worker, ARGV[2], ARGV[4])
 local id, lost = meet(ARGV[5])
 
@@ -59,15 +63,17 @@ local function bind(job, lease)
 end
 
 local replies = {}
-for i = 6, #ARGV, 6 do
+for i = 8, #ARGV, 6 do
   local job, number = ARGV[i], tonumber(ARGV[i + 1])
-  local lease = decoded(redis.call('HGET', held, job))
-  if not lease and lost then lease = adopt(job, number, ARGV[i + 2], ARGV[i + 3]) end
+  local lease, adopted = decoded(redis.call('HGET', held, job)), false
+  if not lease and lost then
+    lease, adopted = adopt(job, number, ARGV[i + 2], ARGV[i + 3]), true
+  end
   if lease and lease.lease == number then
     redis.call('ZADD', leases, math.floor(now + ARGV[3]), job)
     charge_produced(job, lease, tonumber(ARGV[i + 4]))
     if ARGV[i + 5] == '1' then bind(job, lease) end
-    table.insert(replies, lease.cancel and 2 or 1)
+    table.insert(replies, adopted and 3 or lease.cancel and 2 or 1)
   else
     table.insert(replies, 0)
   end

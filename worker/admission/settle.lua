@@ -61,13 +61,16 @@ else
   return_to_line(job, lease, wait_ms)
 end
 
--- One wake-up: a worker that was full hears of its free slot, and takes what became free with it;
--- else any worker that sleeps will do. One that has no slots is shutting down, and takes nothing.
-if room > 0 and used_slots >= room then
+-- A worker that was full hears of its free slot, and takes what became free with it; else any worker
+-- that sleeps will do. One that gives its job back may be shutting down and take nothing any more.
+local was_full = room > 0 and used_slots >= room
+if was_full then
   local inbox = inboxes .. ':' .. lease.worker
   wake(inbox, 'slot', 1024)
   redis.call('EXPIRE', inbox, 3600)
-elseif ARGV[3] == 'back' or not line_is_empty() and not somebody_wakes_soon() then
+end
+if ARGV[3] == 'back'
+    or not was_full and not line_is_empty() and not somebody_wakes_soon() then
   wake(nudge, 'settle', 64)
 end
 return 1

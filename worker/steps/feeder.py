@@ -19,7 +19,7 @@ import structlog
 
 from settings.model import Settings
 from worker.admission import line
-from worker.admission.line import Granted, Lease
+from worker.admission.line import Granted, Lease, Patience
 from worker.keys import direct_queue, inbox_key, pool_keys
 from worker.steps.keeper import ALIVE_BEATS
 from worker.store import BLOCK_S, connect
@@ -70,7 +70,8 @@ class Feeder:
         assert self._settings.redis_url is not None
         try:
             with connect(self._settings.redis_url) as client:
-                client.lpush(self._inboxes()[0], "quiet")
+                pool = next(iter(self._settings.pools))
+                line.wake(client, pool, self._worker, "quiet")
         except (redis.RedisError, OSError):
             _log.debug("feeder.not_woken")
         self._thread.join(BLOCK_S + _PAUSE_S)
@@ -135,6 +136,7 @@ class Feeder:
             handoff_ms=int(worker.handoff_s * 1000),
             alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
             epoch=self._epochs.get(pool, ""),
+            patience=Patience.of(worker),
         )
         answer = line.granted(pool, line.run(client, call))
         self._epochs[pool] = answer.epoch

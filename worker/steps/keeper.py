@@ -15,10 +15,10 @@ import redis
 import structlog
 
 from worker.admission import line
-from worker.admission.line import Held
+from worker.admission.line import Held, Patience
 from worker.engine import Engine
-from worker.keys import inbox_key
-from worker.store import connect
+from worker.keys import job_keys
+from worker.store import SHORT_TIMEOUT_S, connect
 from worker.submission import resubmit_lost
 from worker.work import Stop
 
@@ -29,8 +29,8 @@ _SHORTEST_S = 0.5
 _SWEEP_S = 15.0
 _CRASHED_MS = 10_000
 
-#: A wake-up nobody takes is forgotten after this time, in seconds.
-_INBOX_S = 3600
+#: Pause after the store did not answer, in seconds: leases must be renewed as soon as it does.
+_PAUSE_S = 1.0
 
 #: A worker counts as alive this many heartbeats after the last one.
 ALIVE_BEATS = 3
@@ -45,6 +45,7 @@ class Keeper:
         self._engine = engine
         self._settings = engine.settings
         self._closing = threading.Event()
+        self._roused = threading.Event()
         self._swept_at = -math.inf
         self._epochs: dict[str, str] = {}
         self._thread = threading.Thread(target=self._main, name="longstream-keeper", daemon=True)
@@ -52,14 +53,19 @@ class Keeper:
     def start(self) -> None:
         self._thread.start()
 
+    def rouse(self) -> None:
+        """Beat now. Safe in a signal handler."""
+        self._roused.set()
+
     def close(self) -> None:
         self._closing.set()
+        self.rouse()
         if self._thread.is_alive():
             self._thread.join()
 
     def _main(self) -> None:
         assert self._settings.redis_url is not None
-        with connect(self._settings.redis_url) as client:
+        with connect(self._settings.redis_url, SHORT_TIMEOUT_S) as client:
             while not self._closing.is_set():
                 wait_s = self._settings.worker.renew_s
                 try:
@@ -68,9 +74,11 @@ class Keeper:
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.
                     _log.warning("lease.not_renewed", error=type(error).__name__)
+                    wait_s = min(wait_s, _PAUSE_S)
                 except Exception:
                     _log.exception("keeper.failed")
-                self._closing.wait(wait_s)
+                self._roused.wait(wait_s)
+                self._roused.clear()
 
     def _beat(self, client: redis.Redis) -> float:
         """Renew everything; the seconds after which there may be a lease to reclaim."""
@@ -102,6 +110,7 @@ class Keeper:
             lease_ms=int(worker.lease_s * 1000),
             alive_ms=int(worker.renew_s * ALIVE_BEATS * 1000),
             epoch=self._epochs.get(pool, ""),
+            patience=Patience.of(worker),
         )
         beat = line.beat(streams, line.run(client, call))
         self._epochs[pool] = beat.epoch
@@ -109,11 +118,13 @@ class Keeper:
             self._engine.stop(lease.job_id, Stop.LOST)
         for lease in beat.cancelled:
             self._engine.stop(lease.job_id, Stop.CANCEL)
+        for lease in beat.adopted:
+            _log.warning("lease.adopted", job=lease.job_id)
+            if client.hexists(job_keys(lease.job_id).record, "cancel_ms"):
+                self._engine.stop(lease.job_id, Stop.CANCEL)
         if beat.expiry_ms is None:
             return math.inf
         if beat.expiry_ms == 0:
             # A feeder that went to sleep before this lease was granted does not know of it.
-            inbox = inbox_key(pool, self._engine.worker)
-            client.lpush(inbox, "lease")
-            client.expire(inbox, _INBOX_S)
+            line.wake(client, pool, self._engine.worker, "lease")
         return max(_SHORTEST_S, beat.expiry_ms / 1000)

@@ -120,13 +120,17 @@ def _quiet(sender: Any = None, how: str = "", **_: Any) -> None:
     if _parts is not None:
         # Asked twice: hand everything back at once, which is quicker and loses nothing.
         _parts.engine.drain(0 if again else _parts.engine.settings.worker.drain_s)
+        # So that the line hears at once of a worker that takes nothing any more.
+        _parts.keeper.rouse()
     # No logging here: this runs in a signal handler.
 
 
 def _end(**_: Any) -> None:
     global _parts, _feeder
-    if _feeder is not None:
-        _feeder.close()
-    if _parts is not None and _parts.pid == os.getpid():
-        _parts.close()
+    # From here on a signal finds nothing to tell: it must not wait for a lock that this one holds.
+    parts, feeder = _parts, _feeder
     _parts = _feeder = None
+    if feeder is not None:
+        feeder.close()
+    if parts is not None and parts.pid == os.getpid():
+        parts.close()
