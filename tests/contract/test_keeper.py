@@ -65,7 +65,6 @@ def test_a_cancel_that_the_store_lost_with_the_lease_still_reaches_the_stream(
 @pytest.mark.parametrize("first", ["keeper", "feeder"])
 def test_whichever_is_back_first_leaves_the_owners_time_to_renew(store: Store, first: str) -> None:
     line = Line(store.sync, {"a": Account(name="a")})
-    line.submit("j")
     settings = replace(line.settings, worker=WorkerSettings(lease_s=0.03, renew_s=0.01))
     engine = Streams(settings)
     feeding = Feeder(
@@ -78,6 +77,7 @@ def test_whichever_is_back_first_leaves_the_owners_time_to_renew(store: Store, f
     back: Callable[[redis.Redis], object]
     back = keeper(engine)._beat if first == "keeper" else feeding._ask
     back(store.sync)
+    line.submit("j")
     line.ask("owner", handoff_ms=1)
     time.sleep(0.05)  # what is tested is that nobody called for this time
     back(store.sync)
