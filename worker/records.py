@@ -49,6 +49,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int = 0
     cancel_ms: int = 0
     deadline_ms: int = 0
+    due_ms: int = 0
     on_interrupt: str = "auto"
 
 

@@ -134,7 +134,7 @@ def submit(client: redis.Redis, job: Submission) -> None:
         client.zadd(SUBMITTING, {job.job_id: now})
         _SUBMIT.call(client, [keys.record, keys.tombstone], _fields(job, ticket))
         _list(client, job.job_id, now)
-        _enter_line(client, job.job_id, job.pool, ticket, job.wait_ms)
+        _enter_line(client, job.job_id)
     except redis.OutOfMemoryError as error:
         raise StoreFull(
             f"Redis is full, job {job.job_id} was not submitted: "
@@ -151,24 +151,28 @@ def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
     finished = []
     for member in found:
         job_id = member.decode()
-        fields: Any = client.hmget(job_keys(job_id).record, "pool", "ticket")
-        pool, stored = fields
-        if pool is not None and stored is not None:
-            ticket = msgspec.json.decode(stored, type=line.Ticket)
-            if _enter_line(client, job_id, pool.decode(), ticket, 0):
-                finished.append(job_id)
-        client.zrem(SUBMITTING, job_id)
+        if _enter_line(client, job_id):
+            finished.append(job_id)
     return finished
 
 
-def _enter_line(
-    client: redis.Redis, job_id: str, pool: str, ticket: line.Ticket, wait_ms: int
-) -> bool:
-    """True when the job was not in the line before. One that ended stays out of it."""
-    waits = client.hget(job_keys(job_id).record, "state") == b"waiting"
-    entered = waits and line.run(client, line.enqueue(pool, job_id, ticket, wait_ms=wait_ms)) == 1
+def _enter_line(client: redis.Redis, job_id: str) -> bool:
+    """Put a recorded job into the line, as its record says. True when it was not there before, and
+    waits. Only then may the note that its submit had begun be forgotten."""
+    record = job_keys(job_id).record
+    fields: Any = client.hmget(record, "state", "pool", "ticket", "due_ms")
+    state, pool, ticket, due_ms = fields
+    entered = False
+    if state == b"waiting":
+        wait_ms = max(0, int(due_ms) - now_ms(client)) if due_ms else 0
+        name, its = pool.decode(), msgspec.json.decode(ticket, type=line.Ticket)
+        entered = line.run(client, line.enqueue(name, job_id, its, wait_ms=wait_ms)) == 1
+        if entered and client.hget(record, "state") == b"ended":
+            # It ran and was settled between the two: nobody must come to run it once more.
+            line.run(client, line.withdraw(name, job_id))
+            entered = False
     client.zrem(SUBMITTING, job_id)
-    return bool(entered)
+    return entered
 
 
 def now_ms(client: redis.Redis) -> int:
@@ -190,7 +194,7 @@ def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
         "on_interrupt": job.terms.on_interrupt,
     }
     deadline_ms = int((job.terms.deadline_s or 0) * 1000)
-    return [deadline_ms, *(part for pair in fields.items() for part in pair)]
+    return [deadline_ms, job.wait_ms, *(part for pair in fields.items() for part in pair)]
 
 
 def _list(client: redis.Redis, job_id: str, now: int) -> None:

@@ -35,7 +35,7 @@ async def commit(store: Store) -> AsyncIterator[GroupCommit]:
 
 def submit(store: Store, policy: str, deadline_ms: int = 0) -> None:
     fields = ["task", "t", "model", "m", "pool", "p", "on_interrupt", policy]
-    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, *fields])
+    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, 0, *fields])
 
 
 async def claim(commit: GroupCommit, lease: int) -> Claim:
@@ -115,7 +115,7 @@ async def test_the_seal_of_a_continued_answer_covers_all_of_it(
     submit_again = "whole"
     whole = job_keys(submit_again)
     SUBMIT.call(
-        store.sync, [whole.record, whole.tombstone], [0, "task", "t", "model", "m", "pool", "p"]
+        store.sync, [whole.record, whole.tombstone], [0, 0, "task", "t", "model", "m", "pool", "p"]
     )
     reply = await commit.call(CLAIM, [whole.log, whole.record], [1, "w", "k", "run"])
     only = Writer(commit, whole, reply[1], reply[2], buffer_bytes=1 << 20)

@@ -27,7 +27,7 @@ BUFFER = 1 << 20
 @pytest_asyncio.fixture
 async def commit(store: Store) -> AsyncIterator[GroupCommit]:
     SUBMIT.call(
-        store.sync, [KEYS.record, KEYS.tombstone], [0, "task", "t", "model", "m", "pool", "p"]
+        store.sync, [KEYS.record, KEYS.tombstone], [0, 0, "task", "t", "model", "m", "pool", "p"]
     )
     group = GroupCommit(store.aio())
     yield group

@@ -40,7 +40,7 @@ class Provider:
 def attempt(store: Store, commit: GroupCommit, provider: Provider, deadline_ms: int = 0) -> Attempt:
     """A job that was submitted and granted, about to be run by worker w1."""
     fields = ["task", "t", "model", "m", "pool", "p"]
-    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, *fields])
+    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, 0, *fields])
     line = Line(store.sync, {"a": Account(name="a")})
     line.submit(JOB)
     (lease,) = line.ask().leases

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import redis
 
@@ -10,12 +12,12 @@ from settings.model import Settings
 from tests.conftest import Store
 from worker.cancel import cancel
 from worker.keys import JOBS, SUBMITTING, job_keys, pool_keys
-from worker.submission import Submission, plain_message, resubmit_lost, submit
+from worker.submission import Submission, now_ms, plain_message, resubmit_lost, submit
 
 KEYS = pool_keys("p")
 
 
-def job(job_id: str = "j1", prompt: str = "hello") -> Submission:
+def job(job_id: str = "j1", prompt: str = "hello", wait_ms: int = 0) -> Submission:
     return Submission(
         job_id=job_id,
         task="tasks.generate",
@@ -23,6 +25,7 @@ def job(job_id: str = "j1", prompt: str = "hello") -> Submission:
         pool="p",
         label="generate",
         message=plain_message("tasks.generate", job_id, [prompt], {}),
+        wait_ms=wait_ms,
     )
 
 
@@ -86,6 +89,54 @@ def test_a_repeated_submit_repairs_a_crashed_one(store: Store) -> None:
         submit(Dying(store.sync, 4), job())  # type: ignore[arg-type]
     submit(store.sync, job())
     assert store.sync.zcard(KEYS.normal) == 1
+
+
+@pytest.mark.parametrize("repaired_by", ["a worker", "a repeated submit"])
+def test_a_job_for_later_is_for_later_although_its_submit_crashed(
+    store: Store, repaired_by: str
+) -> None:
+    with pytest.raises(Crash):
+        submit(Dying(store.sync, 4), job(wait_ms=60_000))  # type: ignore[arg-type]
+    assert not store.sync.exists(KEYS.tickets)
+    if repaired_by == "a worker":
+        assert resubmit_lost(store.sync, older_than_ms=0) == ["j1"]
+    else:
+        submit(store.sync, job())
+    assert not store.sync.exists(KEYS.normal)
+    due = store.sync.zscore(KEYS.delayed, "j1")
+    assert due is not None
+    assert 55_000 < due - now_ms(store.sync) <= 60_000
+
+
+class Slow:
+    """A client that something overtakes before it puts its job into the line."""
+
+    def __init__(self, client: redis.Redis, overtaking: Callable[[], None]) -> None:
+        self._client = client
+        self._overtaking = overtaking
+
+    def execute_command(self, *args: object) -> object:
+        if KEYS.tickets in args:
+            self._overtaking()
+            self._overtaking = lambda: None
+        return self._client.execute_command(*args)  # type: ignore[no-untyped-call]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+
+def test_a_repeated_submit_that_the_end_of_its_job_overtakes_leaves_nothing_in_the_line(
+    store: Store,
+) -> None:
+    submit(store.sync, job())
+
+    def ends() -> None:
+        store.sync.zrem(KEYS.normal, "j1")
+        store.sync.hdel(KEYS.tickets, "j1")
+        store.sync.hset(job_keys("j1").record, "state", "ended")
+
+    submit(Slow(store.sync, ends), job())  # type: ignore[arg-type]
+    assert not store.sync.exists(KEYS.normal, KEYS.tickets, SUBMITTING)
 
 
 def test_a_submit_under_way_is_left_alone(store: Store) -> None:

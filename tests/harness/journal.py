@@ -29,7 +29,7 @@ class Journal:
         self._commit = commit
         self._lease = 0
         fields = ["task", "t", "model", "m", "pool", "p", "on_interrupt", policy]
-        SUBMIT.call(store.sync, [self.keys.record, self.keys.tombstone], [0, *fields])
+        SUBMIT.call(store.sync, [self.keys.record, self.keys.tombstone], [0, 0, *fields])
 
     async def claimed(self, worker: str = "w1") -> Claim:
         self._lease += 1

@@ -4,11 +4,13 @@
 -- KEYS[1]  record, a hash
 -- KEYS[2]  tombstone, a string
 -- ARGV[1]  ms from now until the job's deadline, 0 for none
--- ARGV[2+] fields and values
+-- ARGV[2]  ms from now until it may be granted, 0 for at once
+-- ARGV[3+] fields and values
 -- Returns  1 when written, 0 when there was one
 if redis.call('EXISTS', KEYS[1], KEYS[2]) > 0 then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', KEYS[1], 'state', 'waiting', 'created_ms', now, unpack(ARGV, 2))
+redis.call('HSET', KEYS[1], 'state', 'waiting', 'created_ms', now, unpack(ARGV, 3))
 if ARGV[1] ~= '0' then redis.call('HSET', KEYS[1], 'deadline_ms', now + ARGV[1]) end
+if ARGV[2] ~= '0' then redis.call('HSET', KEYS[1], 'due_ms', now + ARGV[2]) end
 return 1
