@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import structlog
 
 from settings.model import Settings
 from worker.admission import line
@@ -21,6 +20,7 @@ from worker.log.entries import Tokens
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
+from worker.seeing.witness import Witness
 from worker.work import Sealed, Yielded
 
 
@@ -31,8 +31,8 @@ class Leaving:
     settings: Settings
     commit: GroupCommit
     lease: Lease
+    seen: Witness
     pump: Pump | None = None
-    log: structlog.typing.FilteringBoundLogger = structlog.get_logger()  # noqa: RUF009
     ending: Ending = ""
     #: The provider did nothing for it.
     refused: bool = False
@@ -46,6 +46,11 @@ class Leaving:
         """What the attempt used, for the line."""
         known = self.refused or self.tokens != Tokens()
         return Spent(self.tokens if known else None, self.ending)
+
+    def wasted(self, *, forget: bool = False) -> int:
+        """Tokens of an answer that this attempt began and nobody can take up."""
+        taken_up = self.pump is not None and self.pump.resumable and not forget
+        return 0 if self.pump is None or taken_up else self.pump.produced
 
     async def hand_back(
         self,
@@ -63,7 +68,7 @@ class Leaving:
         wait_ms, spent = int(wait_s * 1000), self.spent
         back = line.settle(self.lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
         await self.commit.call(*back)
-        self.log.info("job.handed_back", wait_s=round(wait_s, 3))
+        self.seen.handed_back(wait_s, self.wasted(forget=forget))
         return Yielded(reason)
 
     async def seal(
@@ -80,5 +85,5 @@ class Leaving:
                 "result": msgspec.json.encode(result),
             },
         )
-        self.log.info("job.finished", outcome=outcome, length=writer.length)
+        self.seen.sealed(outcome, writer.length, self.tokens)
         return Sealed(outcome, reason, result)

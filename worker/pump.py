@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 
@@ -19,6 +20,7 @@ from settings.model import Key
 from worker.log.claim import Point
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
+from worker.seeing.witness import Witness
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import (
@@ -65,9 +67,11 @@ class Pump:
         said: str = "",
         point: Point | None = None,
         hear: Callable[[Limits], None] = lambda _: None,
+        seen: Witness,
     ) -> None:
         self._client = client
         self._hear = hear
+        self._seen = seen
         self._writer = writer
         self.key = key
         self._text = [said] if said else []
@@ -94,6 +98,7 @@ class Pump:
 
     async def run(self, request: Request) -> Finished:
         """Ask, or take up, and move everything; the end it earned. Raises UpstreamFailure."""
+        self._seen.asked(self.key.alias)
         stream = self._rejoin() if self.resumable else self._client.stream(request, self.key)
         while True:
             try:
@@ -102,6 +107,7 @@ class Pump:
                 if not (self.resumable and failure.retryable and self._rejoined < _REJOINS):
                     raise
                 self._rejoined += 1
+                self._seen.rejoining(failure)
                 await asyncio.sleep(random.uniform(0, 2.0**self._rejoined / 4))  # noqa: S311
                 stream = self._rejoin()
 
@@ -124,6 +130,7 @@ class Pump:
             async for batch in batches:
                 finished = self._take(batch)
                 visible = isinstance(batch[-1], Text)
+                self._notice(batch, visible=visible)
                 if finished or visible or loop.time() - self._shown_at >= _THINKING_EVERY_S:
                     self._writer.thinking(self._thought)
                     self._shown_at = loop.time()
@@ -132,6 +139,13 @@ class Pump:
                 self._rejoined = 0
                 await self._writer.room()
         raise AssertionError("the client ended a stream without a Finished")
+
+    def _notice(self, batch: list[Happening], *, visible: bool) -> None:
+        if visible or any(isinstance(happening, Text) for happening in batch):
+            if self._seen.came(text=True):
+                self._writer.timed = time.monotonic()
+        elif isinstance(batch[-1], Thinking):
+            self._seen.came(text=False)
 
     def _take(self, batch: list[Happening]) -> Finished | None:
         self._note_usage(batch)

@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Coroutine
 from typing import Any
 
-import structlog
-
 from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission import answers, line
@@ -31,6 +29,7 @@ from worker.outcomes import Outcome
 from worker.pump import Pump, continuing
 from worker.records import Record, parse_record
 from worker.scripts import script
+from worker.seeing.witness import Witness
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
@@ -41,7 +40,6 @@ _CLAIM = script("worker.log", "claim")
 
 #: Full jitter over min(60, 2^n) seconds, the field's recipe for a failing provider.
 _LONGEST_BACKOFF_S = 60.0
-_log = structlog.get_logger()
 
 
 class Attempt:
@@ -59,11 +57,11 @@ class Attempt:
         self._keys = job_keys(work.lease.job_id)
         self._stopped: Stop | None = None
         self._pumping: asyncio.Task[Finished] | None = None
-        self._leaving = Leaving(settings, commit, work.lease)
+        self._seen = Witness(work)
+        self._leaving = Leaving(settings, commit, work.lease, self._seen)
         self._failures = 0
         self._hearing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._log = _log.bind(job=work.lease.job_id, key=work.lease.key)
 
     @property
     def _pump(self) -> Pump | None:
@@ -96,19 +94,17 @@ class Attempt:
         lease_ms = _ms(self._settings.worker.lease_s)
         started = line.start(self._lease, self._worker, uuid.uuid4().hex, lease_ms=lease_ms)
         if not await self._commit.call(*started):
-            self._log.info("job.message_dropped", lease=self._lease.number)
+            self._seen.dropped()
             return Yielded("the lease is gone")
         claim = await self._claim()
         if isinstance(claim, str):
             return await self._not_claimed(claim)
         self._failures = claim.failures
-        self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
-        self._leaving.log = self._log
-        self._log.info("job.claimed", crashes=claim.crashes)
+        self._seen.claimed(claim)
         try:
             return await self._claimed(claim)
         except StoreError as error:
-            self._log.warning("job.fenced", error=str(error))
+            self._seen.fenced(error, self._leaving.wasted())
             return Yielded(str(error))
         finally:
             if self._deadline is not None:
@@ -125,6 +121,7 @@ class Attempt:
             buffer_bytes=self._settings.worker.buffer_bytes,
             said=said,
             kept=kept,
+            stored=self._seen.stored,
         )
         if (
             ended := ended_before(claim, self._work, self._settings.worker.max_crashes)
@@ -150,6 +147,7 @@ class Attempt:
             if record is not None:
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
         await self._commit.call(*line.settle(self._lease, back=False))
+        self._seen.not_claimed()
         return Yielded(f"not claimed: {why}")
 
     async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
@@ -166,7 +164,7 @@ class Attempt:
             return await self._leaving.seal(writer, Outcome.FAILED, str(error))
         except Exception as error:
             # The message may quote the answer, so only its type goes on.
-            self._log.exception("job.task_code_failed", exc_info=False, error=type(error).__name__)
+            self._seen.code_failed(error)
             reason = f"{type(error).__name__} in the code of the task"
             return await self._leaving.seal(writer, Outcome.FAILED, reason)
 
@@ -193,7 +191,9 @@ class Attempt:
         request = await asyncio.to_thread(self._work.build)
         if claim.mode is Mode.CONTINUE:
             request = continuing(request, said)
-        pump = Pump(self._client, writer, key, said=said, point=point, hear=self._hear)
+        pump = Pump(
+            self._client, writer, key, said=said, point=point, hear=self._hear, seen=self._seen
+        )
         self._leaving.pump = pump
         return await pump.run(request)
 
@@ -215,7 +215,7 @@ class Attempt:
                 writer, "the worker is shutting down", failure=False
             )
         if self._stopped is Stop.LOST:
-            self._log.warning("job.lease_lost")
+            self._seen.lost(self._leaving.wasted())
             return Yielded("the lease was lost")
         if self._pump is not None:
             await self._pump.cancel()
@@ -227,7 +227,7 @@ class Attempt:
         self, writer: Writer, failure: UpstreamFailure, *, rejoining: bool
     ) -> Verdict:
         """The next rung of the ladder: try again if that may help and the job allows it."""
-        self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
+        self._seen.failed(failure)
         reason = words_of(failure, self._settings.key(self._lease.key))
         told = await answers.told(self._commit, self._settings, self._lease, failure)
         self._leaving.ending, self._leaving.refused = "refused", told.unused

@@ -15,13 +15,14 @@
 --          out of the line, so that whoever ran it last is dead or without its lease
 -- Returns  {'unknown'}, {'ended'}, {'stale'}, {'running'} (when closing), or
 --          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
---          failures, resume, ms left until the deadline or ''}
+--          failures, resume, ms left until the deadline or '', and for who watches: when the job
+--          was submitted, when the attempt before began (0: none), when this one, and its policy}
 local log, record = KEYS[1], KEYS[2]
 local lease, worker, key, purpose = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
-local state, held, model, crashes, cancelled, why, failures, resume, policy, deadline = unpack(
-  redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes', 'cancel_ms', 'why', 'failures',
-    'resume', 'on_interrupt', 'deadline_ms'))
+local state, held, model, crashes, cancelled, why, failures, resume, policy, deadline, created,
+  before = unpack(redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes', 'cancel_ms',
+    'why', 'failures', 'resume', 'on_interrupt', 'deadline_ms', 'created_ms', 'attempt_ms'))
 crashes, failures = tonumber(crashes or 0), tonumber(failures or 0)
 cancelled, resume, policy = tonumber(cancelled or 0), resume or '', policy or 'auto'
 
@@ -32,7 +33,9 @@ local function claimed(attempt, payload)
   local lost = {}
   for i = 1, crashes do lost[i] = redis.call('HGET', record, 'crash:' .. i) end
   return { 'claimed', attempt, payload, lost, cancelled, failures, resume,
-    deadline and tonumber(deadline) - now or '' }
+    deadline and tonumber(deadline) - now or '', tonumber(created or now),
+    tonumber(redis.call('HGET', record, 'before_ms') or 0),
+    tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy }
 end
 
 if not state then return { 'unknown' } end
@@ -99,7 +102,8 @@ redis.call('XADD', log, attempt .. '-0', 'e', payload,
 if purpose == 'run' then redis.call('HSET', record, 'lease', lease) end
 redis.call('HSETNX', record, 'started_ms', now)
 if purpose == 'run' then
-  redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now)
+  redis.call('HSET', record, 'state', 'running', 'worker', worker, 'key', key, 'attempt_ms', now,
+    'before_ms', before or 0)
   redis.call('HDEL', record, 'why')
 else
   -- Nobody runs it. Should whoever closes it die before the seal, it can be granted and closed.

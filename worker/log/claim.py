@@ -39,6 +39,13 @@ class Claim:
     deadline_ms: int | None
     #: The response to take up; None: there is none, or the mode does not ask for it.
     point: Point | None
+    #: When the job was submitted, when the attempt before began (0: there was none), and when this
+    #: one did, in milliseconds of the server's clock.
+    created_ms: int
+    before_ms: int
+    began_ms: int
+    #: What becomes of the answer when its stream is interrupted.
+    on_interrupt: str
 
     @property
     def crashes(self) -> int:
@@ -49,7 +56,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
     """The reply of `claim.lua`; a word when nothing was claimed."""
     if reply[0] != b"claimed":
         return bytes(reply[0]).decode()
-    _, attempt, first, lost, cancelled, failures, resume, deadline_ms = reply
+    _, attempt, first, lost, cancelled, failures, resume, deadline_ms, *times, policy = reply
     entry = entries.decode(first)
     assert isinstance(entry, entries.Attempt)
     rejoining = entry.mode is Mode.REATTACH
@@ -65,4 +72,8 @@ def claim_of(reply: list[Any]) -> Claim | str:
         failures=failures,
         deadline_ms=None if deadline_ms == "" or deadline_ms == b"" else int(deadline_ms),
         point=msgspec.json.decode(resume, type=Point) if rejoining else None,
+        created_ms=times[0],
+        before_ms=times[1],
+        began_ms=times[2],
+        on_interrupt=policy.decode(),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from typing import Any
 
 import structlog
@@ -25,6 +26,7 @@ from redis.exceptions import (
 )
 
 from worker.scripts import Script
+from worker.seeing.meters import METERS, Meters
 
 #: Faults of the store that pass: the call waits for them instead of failing its stream.
 _PASSING = (
@@ -57,8 +59,10 @@ class _Call:
 class GroupCommit:
     """Runs scripts for many streams; belongs to one event loop and owns its client."""
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, meters: Meters = METERS) -> None:
         self._client = client
+        self._meters = meters
+        self._sizes, self._times = meters.batch.of(), meters.exchange.of()
         self._pending: list[_Call] = []
         self._sender: asyncio.Task[None] | None = None
 
@@ -95,11 +99,13 @@ class GroupCommit:
             # Behind nothing of their own stream: a stream has one append in flight at most.
             self._pending[:0] = again
             tries += 1
+            self._meters.unreachable.add()
             await asyncio.sleep(min(_LONGEST_PAUSE_S, 0.05 * 2**tries) * random.uniform(0.5, 1))  # noqa: S311
         self._sender = None
 
     async def _exchange(self, batch: list[_Call]) -> list[_Call]:
         """Send one batch; return the calls that must be sent again."""
+        began = time.monotonic()
         pipeline = self._client.pipeline(transaction=False)
         for call in batch:
             pipeline.execute_command(*call.command)
@@ -110,6 +116,8 @@ class GroupCommit:
             return batch
         except Exception as error:
             return await self._one_by_one(batch, error)
+        self._sizes.observe(len(batch))
+        self._times.observe(time.monotonic() - began)
         again = [
             call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
         ]

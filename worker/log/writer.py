@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -43,9 +44,11 @@ class Writer:
         buffer_bytes: int,
         said: str = "",
         kept: Sequence[Stored] = (),
+        stored: Callable[[float], None] = lambda _: None,
     ) -> None:
         """`first` is the payload of `<attempt>-0`, which the claim has already written; `said` the
-        text of earlier attempts that this one goes on from, and `kept` their entries."""
+        text of earlier attempts that this one goes on from, and `kept` their entries; `stored` is
+        told how long the text took that was to be timed."""
         self._commit = commit
         self._keys = keys
         self._attempt = attempt
@@ -60,6 +63,9 @@ class Writer:
         self._resume = b""
         self._pump: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
+        self._stored = stored
+        #: When the text came that is to be timed; 0: none is.
+        self.timed = 0.0
         self._failed: Exception | None = None
         #: What the log ends with before `<attempt>-0`, should the store have lost that too.
         self._before = START
@@ -167,9 +173,12 @@ class Writer:
             while self._pending():
                 first = len(self._sent)
                 taken = self._take()
+                since, self.timed = self.timed, 0.0
                 point, self._resume = self._resume, b""
                 await self._append(first, point)
                 self._text_bytes -= taken
+                if since:
+                    self._stored(time.monotonic() - since)
                 self._moved.set()
         except Exception as error:
             self._failed = error

@@ -21,6 +21,7 @@ from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Granted, Lease, Patience
 from worker.keys import direct_queue, inbox_key, pool_keys
+from worker.seeing.meters import METERS
 from worker.steps.keeper import ALIVE_BEATS
 from worker.store import BLOCK_S, connect
 
@@ -142,6 +143,7 @@ class Feeder:
         self._epochs[pool] = answer.epoch
         for job_id, lost in answer.reclaimed:
             _log.warning("lease.reclaimed", job=job_id, worker=lost)
+            METERS.reclaimed.add(pool)
         for gone in answer.gone:
             self._forget(client, pool, gone)
         for lease in answer.leases:

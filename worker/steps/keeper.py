@@ -18,6 +18,7 @@ from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.engine import Engine
 from worker.keys import job_keys
+from worker.seeing.meters import METERS
 from worker.store import SHORT_TIMEOUT_S, connect
 from worker.submission import resubmit_lost
 from worker.work import Stop
@@ -74,6 +75,7 @@ class Keeper:
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.
                     _log.warning("lease.not_renewed", error=type(error).__name__)
+                    METERS.not_renewed.add()
                     wait_s = min(wait_s, _PAUSE_S)
                 except Exception:
                     _log.exception("keeper.failed")

@@ -1,0 +1,131 @@
+"""What an attempt tells of itself, as numbers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from worker.admission.line import Lease
+from worker.log.claim import Claim
+from worker.log.cursor import START
+from worker.log.entries import Mode, Tokens
+from worker.outcomes import Outcome
+from worker.seeing.meters import MOST_VALUES, OTHER, Few, Meters
+from worker.seeing.witness import SAMPLED, Witness
+from worker.upstream.failures import failure_of_answer, truncated
+from worker.upstream.request import Request
+from worker.work import Work
+
+LEASE = Lease(job_id="a1b2c3", pool="p", number=7, key="k")
+
+
+def work() -> Work:
+    return Work(lease=LEASE, build=lambda: Request(model="m", messages=()), finish=str)
+
+
+def claim(attempt: int = 1, mode: Mode = Mode.START, on_interrupt: str = "auto") -> Claim:
+    return Claim(
+        attempt=attempt,
+        first=msgspec.json.encode(None),
+        mode=mode,
+        base=START,
+        offset=0,
+        reason="",
+        lost=(),
+        cancelled=False,
+        failures=0,
+        deadline_ms=None,
+        point=None,
+        created_ms=1_000,
+        before_ms=0,
+        began_ms=3_500,
+        on_interrupt=on_interrupt,
+    )
+
+
+@pytest.fixture
+def meters() -> Meters:
+    return Meters()
+
+
+@pytest.fixture
+def seen(meters: Meters) -> Witness:
+    return Witness(work(), meters)
+
+
+def test_the_wait_is_that_of_the_first_attempt(seen: Witness, meters: Meters) -> None:
+    seen.claimed(claim())
+    seen.claimed(claim(attempt=2, mode=Mode.RESTART))
+
+    assert meters.waited.of("p").total == [2.5]
+    assert meters.attempts.values == {("p", "start"): 1, ("p", "restart"): 1}
+
+
+def test_the_first_token_counts_once_for_reasoning_and_once_for_text(
+    seen: Witness, meters: Meters
+) -> None:
+    seen.asked("k")
+    for text in (False, False, True, True, False):
+        seen.came(text=text)
+
+    assert {at: sum(d.counts) for at, d in meters.first_token.values.items()} == {
+        ("k", "reasoning"): 1,
+        ("k", "text"): 1,
+    }
+
+
+def test_one_text_in_sixteen_is_timed_and_one_gap(seen: Witness, meters: Meters) -> None:
+    seen.asked("k")
+    timed = [seen.came(text=True) for _ in range(1 + 10 * SAMPLED)]
+
+    assert sum(timed) == 11
+    assert timed[0], "an answer in one piece is timed as well"
+    assert sum(meters.inter_token.of("k").counts) == 10
+
+
+def test_a_timed_gap_is_one_between_two_reads_that_follow_each_other(
+    seen: Witness, meters: Meters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each read comes 1 s after the last one: a gap over several would be longer."""
+    now = 0.0
+    monkeypatch.setattr("worker.seeing.witness.time.monotonic", lambda: now)
+    for _ in range(100):
+        now += 1
+        seen.came(text=True)
+
+    gaps = meters.inter_token.of("k")
+    assert gaps.total == [sum(gaps.counts)]
+
+
+def test_a_cut_answer_is_told_from_a_refused_one(seen: Witness, meters: Meters) -> None:
+    cut = truncated()
+    cut.visible = 12
+    seen.rejoining(cut)
+    seen.failed(failure_of_answer(429, {}, b""))
+
+    assert meters.failures.values == {("k", "truncated", "yes"): 1, ("k", "rate_limited", "no"): 1}
+    assert meters.rejoined.values == {("k",): 1}
+
+
+def test_what_was_produced_is_wasted_unless_the_job_goes_on_behind_it(meters: Meters) -> None:
+    for policy, wasted in (("continue", 0.0), ("auto", 40.0)):
+        seen = Witness(work(), meters)
+        seen.claimed(claim(on_interrupt=policy))
+        seen.handed_back(0, 40)
+        assert sum(meters.wasted.values.values()) == wasted
+
+
+def test_a_seal_counts_its_outcome_and_what_was_billed(seen: Witness, meters: Meters) -> None:
+    seen.sealed(Outcome.COMPLETED, 100, Tokens(input=5, output=70, reasoning=60))
+
+    assert meters.ended.values == {("p", "completed"): 1}
+    assert meters.tokens.values == {("k", "input"): 5, ("k", "output"): 70, ("k", "reasoning"): 60}
+
+
+def test_a_label_that_users_choose_has_a_bounded_number_of_values() -> None:
+    few = Few()
+    names = {few.name(f"model-{number}") for number in range(1000)}
+
+    assert len(names) == MOST_VALUES + 1
+    assert OTHER in names
+    assert few.name("model-0") == "model-0"

@@ -1,0 +1,140 @@
+"""What an attempt tells of itself while it runs: to the log, to the meters and to its trace.
+
+The only seam between the engine and what watches it. `came` is called for every read that brings
+something, and does next to nothing; everything else is called a few times an attempt.
+"""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from worker.log.claim import Claim
+from worker.log.entries import Tokens
+from worker.outcomes import Outcome
+from worker.seeing.meters import METERS, Meters
+from worker.upstream.failures import UpstreamFailure
+from worker.work import Work
+
+#: One gap between texts in so many is measured.
+SAMPLED = 16
+
+_log = structlog.get_logger()
+
+
+class Witness:
+    """Of one attempt. Belongs to the engine's loop."""
+
+    def __init__(self, work: Work, meters: Meters = METERS) -> None:
+        self._lease = lease = work.lease
+        self._meters = meters
+        self._log = _log.bind(job=lease.job_id, key=lease.key)
+        self._key = lease.key
+        self._asked_at = 0.0
+        self._left = 0
+        self._at = 0.0
+        self._continues = False
+        self._first_thought = self._first_text = True
+        self._gaps = meters.inter_token.of(lease.key)
+        self._to_log = meters.to_log.of()
+
+    def dropped(self) -> None:
+        """The message came without a lease that still holds."""
+        self._log.info("job.message_dropped", lease=self._lease.number)
+        self._yielded("dropped")
+
+    def not_claimed(self) -> None:
+        self._yielded("not_claimed")
+
+    def claimed(self, claim: Claim) -> None:
+        self._continues = claim.on_interrupt == "continue"
+        self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
+        self._log.info("job.claimed", crashes=claim.crashes)
+        self._meters.attempts.add(self._lease.pool, claim.mode)
+        if claim.attempt == 1:
+            waited_s = (claim.began_ms - claim.created_ms) / 1000
+            self._meters.waited.of(self._lease.pool).observe(waited_s)
+
+    def asked(self, key: str) -> None:
+        """The request goes out, with this key."""
+        self._key = key
+        self._gaps = self._meters.inter_token.of(key)
+        self._asked_at = time.monotonic()
+
+    def came(self, *, text: bool) -> bool:
+        """Something came: text, or reasoning. True: time this text until it is stored."""
+        if not text:
+            if self._first_thought:
+                self._first_thought = False
+                self._first("reasoning")
+            return False
+        self._left -= 1
+        if self._left > 0:
+            return False
+        now = time.monotonic()
+        if self._left == 0:
+            self._at = now
+            return False
+        if self._first_text:
+            self._first_text = False
+            self._first("text")
+            self._at, self._left = now, 0
+        else:
+            self._gaps.observe(now - self._at)
+            self._left = SAMPLED - 1
+        return True
+
+    def stored(self, took_s: float) -> None:
+        """A text that was to be timed is in the log."""
+        self._to_log.observe(took_s)
+
+    def rejoining(self, failure: UpstreamFailure) -> None:
+        """The stream was cut, and is taken up within the attempt."""
+        self._log.info("upstream.rejoining", kind=failure.kind, fault=failure.fault)
+        self._failure(failure)
+        self._meters.rejoined.add(self._key)
+
+    def failed(self, failure: UpstreamFailure) -> None:
+        self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
+        self._failure(failure)
+
+    def code_failed(self, error: Exception) -> None:
+        """The message may quote the answer, so only its type goes on."""
+        self._log.error("job.task_code_failed", error=type(error).__name__)
+
+    def fenced(self, error: Exception, produced: int) -> None:
+        self._log.warning("job.fenced", error=str(error))
+        self._yielded("fenced", produced)
+
+    def lost(self, produced: int) -> None:
+        self._log.warning("job.lease_lost")
+        self._yielded("lease_lost", produced)
+
+    def handed_back(self, wait_s: float, wasted: int) -> None:
+        self._log.info("job.handed_back", wait_s=round(wait_s, 3))
+        self._yielded("handed_back", wasted)
+
+    def sealed(self, outcome: Outcome, length: int, tokens: Tokens) -> None:
+        self._log.info("job.finished", outcome=outcome, length=length)
+        self._meters.ended.add(self._lease.pool, outcome)
+        self.used(tokens)
+
+    def used(self, tokens: Tokens) -> None:
+        """What the provider billed."""
+        for kind in Tokens.__struct_fields__:
+            if number := getattr(tokens, kind):
+                self._meters.tokens.add(self._key, kind, by=number)
+
+    def _first(self, kind: str) -> None:
+        took_s = time.monotonic() - self._asked_at
+        self._meters.first_token.of(self._key, kind).observe(took_s)
+
+    def _failure(self, failure: UpstreamFailure) -> None:
+        after_text = "yes" if failure.visible else "no"
+        self._meters.failures.add(self._key, failure.kind, after_text)
+
+    def _yielded(self, why: str, wasted: int = 0) -> None:
+        self._meters.yielded.add(self._lease.pool, why)
+        if wasted and not self._continues:
+            self._meters.wasted.add(self._key, why, by=wasted)
