@@ -19,7 +19,15 @@ from settings.catalogue import SETTINGS, Setting
 from settings.environment import CONFIG, refuse_misspelt, set_variables
 from settings.file import Document, read
 from settings.keys import SIMULATED_SECRET
-from settings.model import Account, Clocks, Pool, Retention, Settings, WorkerSettings
+from settings.model import (
+    Account,
+    Clocks,
+    GatewaySettings,
+    Pool,
+    Retention,
+    Settings,
+    WorkerSettings,
+)
 from settings.pairs import PAIRS, pools_of_pairs, pools_of_simulator
 from settings.pools import accounts_in, complete_accounts, pools_in
 from settings.price_table import prices_in
@@ -49,7 +57,12 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> S
 
 
 def _build(values: dict[str, Any], **tables: Any) -> Settings:
-    sections = {"clocks": Clocks, "worker": WorkerSettings, "retention": Retention}
+    sections = {
+        "clocks": Clocks,
+        "worker": WorkerSettings,
+        "retention": Retention,
+        "gateway": GatewaySettings,
+    }
     built = {name: kind(**values.get(name, {})) for name, kind in sections.items()}
     return Settings(**{**values, **built, **tables})
 

@@ -181,6 +181,27 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """What the HTTP gateway runs with."""
+
+    host: Annotated[Text, "The address it listens on; off loopback, callers need tokens."] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, Meta(ge=0, le=65_535), "Its port; 0 takes a free one."] = 8700
+    tokens: Annotated[
+        Literal["off_loopback", "always"],
+        "When callers need tokens; `always` behind a proxy on the same machine.",
+    ] = "off_loopback"
+    hosts: Annotated[Text, "Names it may be called by without tokens, separated by commas."] = (
+        "localhost"
+    )
+    max_body_bytes: Annotated[int, Meta(ge=1024, le=2**30), "The largest body of a request."] = (
+        16 * 2**20
+    )
+    readers: Annotated[int, Meta(ge=1, le=100_000), "Event streams of one process."] = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything longstream runs with. Build it with `settings.load`."""
 
@@ -207,6 +228,7 @@ class Settings:
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
+    gateway: GatewaySettings = GatewaySettings()
 
     @property
     def simulated(self) -> bool:

@@ -11,6 +11,7 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from settings.errors import LongstreamError
@@ -48,6 +49,17 @@ def connect(url: str, timeout_s: float = SOCKET_TIMEOUT_S) -> redis.Redis:
 def connect_async(url: str) -> redis.asyncio.Redis:
     """As `connect`, for one event loop."""
     options = _options(url, SOCKET_TIMEOUT_S)
+    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
+
+
+def tracking_client(url: str) -> redis.asyncio.Redis:
+    """As `connect_async`, for connections on which the server pushes what has changed."""
+    options = _options(url, SOCKET_TIMEOUT_S) | {
+        "protocol": 3,
+        # Who waits for a push waits as long as it takes.
+        "socket_timeout": None,
+        "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+    }
     return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
 
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "doctor": "Check what would lose or stall jobs.",
     "chaos": "Break everything on purpose, and count what was lost.",
     "worker": "Run a worker in the foreground.",
+    "serve": "Serve jobs and their live text over HTTP.",
     "up": "Run the embedded stack in the foreground.",
     "down": "Stop the embedded stack.",
 }

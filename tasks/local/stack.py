@@ -18,7 +18,7 @@ from pathlib import Path
 
 from settings import load
 from settings.errors import LongstreamError
-from settings.model import Settings
+from settings.model import GatewaySettings, Settings
 from tasks.local import server
 from tasks.local.daemon import Daemon, exclusive
 
@@ -190,8 +190,8 @@ def _fingerprint(settings: Settings) -> str:
     secrets = [
         key.secret.get_secret_value() for pool in settings.pools.values() for key in pool.keys
     ]
-    # Read by who submits, and stored with the job.
-    same = replace(settings, model="-", max_file_bytes=1)
+    # Read by who submits, and stored with the job, or by the gateway.
+    same = replace(settings, model="-", max_file_bytes=1, gateway=GatewaySettings())
     return hashlib.sha256(repr((same.describe(), secrets)).encode()).hexdigest()
 
 

@@ -22,6 +22,11 @@ OTHERS: dict[str, Any] = {
     "result_url": "redis://three",
     "model": "other",
     "ca_bundle": __file__,
+    "worker.buffer_bytes": 65536,
+    "gateway.host": "0.0.0.0",
+    "gateway.tokens": "always",
+    "gateway.hosts": "box.local",
+    "gateway.max_body_bytes": 2048,
 }
 
 
@@ -78,9 +83,7 @@ def test_every_field_of_the_model_can_be_set_or_is_a_named_table() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_setting_has_a_meaning_and_is_read_from_its_variable(setting: Setting) -> None:
-    value = OTHERS.get(setting.name)
-    if value is None:
-        value = 65536 if setting.name == "worker.buffer_bytes" else 3
+    value = OTHERS.get(setting.name, 3)
     environ = {setting.variable: str(value), "LONGSTREAM_REDIS_URL": "redis://one"}
     if setting.name in {"worker.lease_s", "retention.record_s"}:
         environ |= {"LONGSTREAM_WORKER__RENEW_S": "1", "LONGSTREAM_RETENTION__LOG_S": "1"}

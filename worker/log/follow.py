@@ -21,7 +21,7 @@ from worker.log import entries
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.status import status_steps
 from worker.log.stored import Stored, stored_in
-from worker.log.view import CleanView, Followed, Superseded, item_of, spans_of
+from worker.log.view import CleanView, Followed, Status, Superseded, item_of, spans_of
 
 #: Entries of one read: enough to drain a burst in one round trip, small enough to stay prompt.
 _PAGE = 500
@@ -33,6 +33,7 @@ _UNKNOWN = 2**63
 
 Command = tuple[Any, ...]
 Steps = Generator[Command | Followed, Any, None]
+Place = tuple[Cursor, int]
 
 
 class LogExpired(UnknownJob):
@@ -59,11 +60,15 @@ def follow(job_id: str, start: Cursor = START, *, raw: bool = False, wait: bool 
 
     Raises UnknownJob, LogExpired, Trimmed, or CursorError for a cursor the log can not have.
     """
-    yield from _Reader(job_id, start, raw=raw, wait=wait).steps()
+    yield from Follower(job_id, start, raw=raw, wait=wait).steps()
 
 
-class _Reader:
-    def __init__(self, job_id: str, start: Cursor, *, raw: bool, wait: bool) -> None:
+class Follower:
+    """One reader: its steps, and where it stands between two of them."""
+
+    def __init__(
+        self, job_id: str, start: Cursor = START, *, raw: bool = False, wait: bool = True
+    ) -> None:
         self._job = job_id
         self._keys = job_keys(job_id)
         self._cursor = start
@@ -74,8 +79,27 @@ class _Reader:
         self._check: int | None = None
         #: The entry at the cursor is not in the log, and was not trimmed.
         self._absent = False
-        self._shown: Followed | None = None
+        self._shown: Status | None = None
         self._shown_at = 0.0
+
+    @property
+    def place(self) -> Place | None:
+        """Two followers of one log and view that have the same place get the same from now on. None
+        while what a follower gets depends on where it came from as well."""
+        if self._raw:
+            return self._cursor, 0
+        if self._absent or not self._view.settled(self._cursor):
+            return None
+        return self._cursor, self._view.length
+
+    @property
+    def cursor(self) -> Cursor:
+        return self._cursor
+
+    @property
+    def shown(self) -> Status | None:
+        """The latest status it told."""
+        return self._shown
 
     def steps(self) -> Steps:
         yield from self._begin()

@@ -50,10 +50,10 @@ def tail(
             reply = client.execute_command(*step)  # type: ignore[no-untyped-call]
             advance, pauses = partial(steps.send, reply), _pauses()
         except (redis.RedisError, OSError) as error:
-            if _lasts(error, wait=wait):
+            if lasts(error, wait=wait):
                 advance = partial(steps.throw, error)
                 continue
-            yield _unreachable(error)
+            yield unreachable(error)
             time.sleep(next(pauses))
 
 
@@ -82,10 +82,10 @@ async def atail(
             reply = await client.execute_command(*step)  # type: ignore[no-untyped-call]
             advance, pauses = partial(steps.send, reply), _pauses()
         except (redis.RedisError, OSError) as error:
-            if _lasts(error, wait=wait):
+            if lasts(error, wait=wait):
                 advance = partial(steps.throw, error)
                 continue
-            yield _unreachable(error)
+            yield unreachable(error)
             await asyncio.sleep(next(pauses))
 
 
@@ -100,14 +100,14 @@ def _again(step: Command) -> Command | Followed:
     return step
 
 
-def _lasts(error: Exception, *, wait: bool) -> bool:
+def lasts(error: Exception, *, wait: bool = True) -> bool:
     """True when waiting will not help, or is not wanted."""
     if not wait or isinstance(error, AuthenticationError):
         return True
     return isinstance(error, ResponseError) and not str(error).startswith(_SOON)
 
 
-def _unreachable(error: Exception) -> Status:
+def unreachable(error: Exception) -> Status:
     return Status(state="unreachable", detail=f"Redis does not answer ({type(error).__name__})")
 
 

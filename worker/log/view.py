@@ -111,6 +111,15 @@ class CleanView:
         self._spans = spans or []
         self._known = spans[-1][0] if spans else START
 
+    @property
+    def length(self) -> int:
+        """Characters the reader has."""
+        return self._length
+
+    def settled(self, at: Cursor) -> bool:
+        """Whether nothing behind `at` can be superseded text that is there now."""
+        return at >= self._known
+
     def feed(self, at: Cursor, entry: entries.Entry) -> list[Followed]:
         if self._superseded(at):
             return []

@@ -1,0 +1,62 @@
+"""The ASGI application: routes, guards, and the errors of everything in one form."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from settings.model import Settings
+from tasks.gateway.frames import frame_of, size_of
+from tasks.gateway.guard import Guard
+from tasks.gateway.problems import Problem, problem_of
+from tasks.gateway.routes import routes
+from tasks.gateway.streams import Streams
+from worker.log.hub import Hub
+
+_log = structlog.get_logger()
+
+
+def create(settings: Settings, *, open_locally: bool) -> Starlette:
+    """`open_locally`: callers need no token, for only this machine can reach the gateway."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        assert settings.redis_url is not None
+        watch = asyncio.create_task(app.state.streams.watch())
+        async with Hub(settings.redis_url, frame_of, size_of) as hub:
+            app.state.hub = hub
+            yield
+        watch.cancel()
+
+    app = Starlette(
+        routes=routes(),
+        middleware=[Middleware(Guard, settings=settings, open_locally=open_locally)],
+        exception_handlers={HTTPException: _of_routing, Exception: _told, Problem: _told},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.settings = settings
+    app.state.streams = Streams(settings.gateway.readers)
+    return app
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    if problem is None:
+        _log.error("gateway.failed", path=request.url.path, exc_info=error)
+        problem = Problem("failed", "this is a bug; the gateway's log says more")
+    return problem.response()
+
+
+async def _of_routing(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "malformed")
+    return Problem(code, headers=dict(error.headers or {})).response()

@@ -1,0 +1,95 @@
+"""Live logs over HTTP, as server-sent events that resume by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, Literal
+
+import msgspec
+from starlette.responses import Response
+
+from settings.errors import LongstreamError
+from tasks.gateway.access import Scope
+from tasks.gateway.frames import Frame, event
+from tasks.gateway.jobs import visible
+from tasks.gateway.operations import Call, Operation
+from tasks.gateway.problems import Problem, problem_of
+from tasks.gateway.streams import EventStream
+from worker.log.cursor import START, Cursor
+from worker.log.hub import Reader, Shown, TooSlow
+
+#: How long the store may take until the first word of a log, in seconds.
+_PATIENCE_S = 10.0
+
+
+class One(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
+    """`from`: the id of the last event you have; `Last-Event-ID` wins over it."""
+
+    start: str = "0-0"
+    view: Literal["clean", "raw"] = "clean"
+
+
+async def _events(call: Call) -> Any:
+    state = call.request.app.state
+    state.streams.require_room()
+    record = await visible(call.grant, call.path("job"))
+    start = Cursor.parse(call.request.headers.get("last-event-id") or call.query.start)
+    reader: Reader[Frame] = state.hub.reader(record.id, start, raw=call.query.view == "raw")
+    batches = reader.batches()
+    first = await _first(batches)
+    if start > START and first and first[0][1].last and first[0][0] == str(start):
+        await batches.aclose()
+        # What an EventSource takes for "do not come back".
+        return Response(status_code=204)
+    return EventStream(state.streams, _one(first, batches))
+
+
+async def _first(batches: Any) -> list[Shown[Frame]]:
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            first: list[Shown[Frame]] = await anext(batches)
+            return first
+    except TimeoutError:
+        raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
+
+
+async def _one(first: list[Shown[Frame]], batches: Any) -> AsyncIterator[bytes]:
+    async with aclosing(batches):
+        try:
+            yield _joined(first)
+            async for batch in batches:
+                yield _joined(batch)
+        except TooSlow:
+            return
+        except LongstreamError as error:
+            yield _problem_event(error)
+
+
+def _joined(batch: list[Shown[Frame]]) -> bytes:
+    if len(batch) == 1:
+        return batch[0][1].whole
+    return b"".join([frame.whole for _, frame in batch])
+
+
+def _problem_event(error: Exception) -> bytes:
+    """The reader can not go on; a client that connects again gets the same as an answer."""
+    problem = problem_of(error)
+    assert problem is not None
+    return event("problem", problem.document())
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/jobs/{job}/events",
+        handler=_events,
+        summary="Follow a job's log from any point, live or late",
+        scope=Scope.READ,
+        query=One,
+        headers={"Last-Event-ID": "The id of the last event you have."},
+        replies={200: "text/event-stream", 204: None},
+        codes=("unknown_job", "invalid_cursor", "expired", "trimmed", "too_many_readers"),
+    ),
+)

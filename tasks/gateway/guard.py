@@ -1,0 +1,90 @@
+"""What stands before every request: who calls, from where, and under which name.
+
+On loopback no token is needed, since whoever can connect is on this machine. So two things must
+not get a web page of elsewhere in: a name that was made to point here (the host is checked), and a
+request that another site's page sends (its origin is checked).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from settings.model import Settings
+from tasks.gateway.access import LOCAL
+from tasks.gateway.problems import Problem
+
+_LOCAL_NAMES = frozenset({"127.0.0.1", "::1"})
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """Middleware: answers what may not pass, and says in `state.grant` what a caller may do."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, *, open_locally: bool) -> None:
+        self._app = app
+        self._open = open_locally
+        self._names = _LOCAL_NAMES | {name.strip() for name in settings.gateway.hosts.split(",")}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        try:
+            self._require_known_host(headers)
+            _require_same_site(scope, headers)
+            scope.setdefault("state", {})["grant"] = LOCAL if self._open else None
+        except Problem as problem:
+            await problem.response()(scope, receive, secured)
+            return
+        await self._app(scope, receive, secured)
+
+    def _require_known_host(self, headers: Headers) -> None:
+        if not self._open:
+            return
+        name = _name_of(headers.get("host", ""))
+        if name not in self._names:
+            raise Problem(
+                "unknown_host",
+                "call it localhost, or name the host in LONGSTREAM_GATEWAY__HOSTS",
+            )
+
+
+def _require_same_site(scope: Scope, headers: Headers) -> None:
+    """A browser says where a request comes from; a page of another site may not change anything."""
+    if scope["method"] in _READING:
+        return
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Problem("cross_site")
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        raise Problem("cross_site")
+
+
+def _name_of(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""

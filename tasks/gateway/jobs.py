@@ -1,0 +1,251 @@
+"""Jobs over HTTP: submit, list, show, cancel, and what became of them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from tasks import jobs
+from tasks.gateway.access import Grant, Scope
+from tasks.gateway.operations import Call, Operation
+from tasks.gateway.problems import Problem
+from worker.errors import UnknownJob
+from worker.log.entries import Tokens
+from worker.records import Record, State
+from worker.terms import OnInterrupt, Terms
+
+Text = Annotated[str, Meta(min_length=1)]
+_Tenant = Annotated[str, Meta(min_length=1, max_length=200)]
+_Deadline = Annotated[float, Meta(gt=0, le=86_400 * 30)]
+_Priority = Literal["urgent", "normal", "bulk"]
+
+
+class _Asked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What every job may say of itself."""
+
+    model: Text | None = None
+    effort: Text | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    #: Of a token that is bound to no tenant.
+    tenant: _Tenant | None = None
+    priority: _Priority = "normal"
+    on_interrupt: OnInterrupt = OnInterrupt.AUTO
+    deadline_s: _Deadline | None = None
+
+
+class Generate(_Asked, tag="generate"):
+    """A prompt in, text out."""
+
+    prompt: Text
+    system: str | None = None
+    inline_thinking: bool = False
+
+
+class File(msgspec.Struct, forbid_unknown_fields=True):
+    path: Text
+    text: str
+
+
+class Refactor(_Asked, tag="refactor"):
+    """Files and an instruction in, changed files out."""
+
+    files: Annotated[list[File], Meta(min_length=1, max_length=1000)]
+    instruction: Text
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """A job as its record tells it, without its result. Times are in milliseconds since 1970."""
+
+    id: str
+    state: State
+    outcome: str
+    reason: str
+    label: str
+    task: str
+    model: str
+    tenant: str
+    priority: str
+    attempt: int
+    key: str
+    length: int
+    usage: Tokens | None
+    created_ms: int
+    started_ms: int
+    ended_ms: int
+    cancel_ms: int
+    deadline_ms: int
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What became of a job. `result` is the text of a `generate`, and of a `refactor` the files
+    and notes; null when the job did not complete."""
+
+    id: str
+    outcome: str
+    reason: str
+    result: Any
+
+
+class Cancelled(msgspec.Struct):
+    id: str
+    #: `stopping`: its worker was told, and seals the job.
+    cancelled: Literal["cancelled", "stopping", "ended"]
+
+
+def shown(record: Record) -> Job:
+    return msgspec.convert(record, Job, from_attributes=True)
+
+
+async def visible(grant: Grant, job_id: str) -> Record:
+    """The record of a job. Raises UnknownJob also when it is another's."""
+    try:
+        record = await run_in_threadpool(jobs.status, job_id)
+    except UnknownJob:
+        raise UnknownJob(f"no job {job_id}") from None
+    if not grant.sees(record):
+        raise UnknownJob(f"no job {job_id}")
+    return record
+
+
+async def _submit(call: Call) -> Response:
+    asked: Generate | Refactor = call.body
+    tenant = _tenant(call.grant, asked.tenant)
+    key = call.request.headers.get("idempotency-key")
+    job_id = None if key is None else _id_of(tenant, key)
+    task, args, kwargs = _arguments(asked)
+    existed = job_id is not None and await run_in_threadpool(_exists, job_id)
+    made = await run_in_threadpool(
+        jobs.submit,
+        task,
+        *args,
+        job_id=job_id,
+        terms=Terms(on_interrupt=asked.on_interrupt, deadline_s=asked.deadline_s),
+        tenant=tenant,
+        priority=asked.priority,
+        **kwargs,
+    )
+    if existed:
+        await run_in_threadpool(_require_same, made, task, args, kwargs)
+    record = await run_in_threadpool(jobs.status, made)
+    headers = {"Location": f"/jobs/{made}"} | ({"Idempotency-Replayed": "true"} if existed else {})
+    return _json(shown(record), 200 if existed else 201, headers)
+
+
+def _tenant(grant: Grant, asked: str | None) -> str:
+    if grant.job is not None:
+        raise Problem("forbidden", "the token is bound to one job")
+    if asked is None:
+        return grant.tenant or "default"
+    if grant.tenant not in (None, asked):
+        raise Problem("forbidden", "the token belongs to another tenant")
+    return asked
+
+
+def _id_of(tenant: str, key: str) -> str:
+    """The same key of the same tenant is the same job, in every gateway."""
+    if not 0 < len(key) <= 255:
+        raise Problem("malformed", "an Idempotency-Key has 1 to 255 characters")
+    return hashlib.sha256(f"{tenant}\0{key}".encode()).hexdigest()[:32]
+
+
+def _arguments(asked: Generate | Refactor) -> tuple[str, list[Any], dict[str, Any]]:
+    options: dict[str, Any] = {"model": asked.model, "effort": asked.effort}
+    options["max_output_tokens"] = asked.max_output_tokens
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if isinstance(asked, Refactor):
+        files = [{"path": file.path, "text": file.text} for file in asked.files]
+        return "tasks.refactor", [files, asked.instruction], given
+    if asked.system is not None:
+        given["system"] = asked.system
+    if asked.inline_thinking:
+        given["inline_thinking"] = True
+    return "tasks.generate", [asked.prompt], given
+
+
+def _exists(job_id: str) -> bool:
+    try:
+        jobs.status(job_id)
+    except UnknownJob:
+        return False
+    return True
+
+
+def _require_same(job_id: str, task: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+    stored_task, stored_args, stored = jobs.arguments(job_id)
+    # The default model was filled in when the job was submitted, and may be another now.
+    same = {name: stored.get(name) for name in kwargs.keys() | (stored.keys() - {"model"})}
+    if (stored_task, stored_args, same) != (task, args, kwargs):
+        raise Problem("key_reused", "use a new Idempotency-Key for another request", job=job_id)
+
+
+async def _show(call: Call) -> Response:
+    return _json(shown(await visible(call.grant, call.path("job"))))
+
+
+async def _result(call: Call) -> Response:
+    record = await visible(call.grant, call.path("job"))
+    if record.state is not State.ENDED:
+        raise Problem("not_ended", f"it is {record.state}", state=record.state)
+    return _json(
+        Result(id=record.id, outcome=record.outcome, reason=record.reason, result=record.result)
+    )
+
+
+async def _cancel(call: Call) -> Response:
+    record = await visible(call.grant, call.path("job"))
+    done = await run_in_threadpool(jobs.cancel, record.id)
+    return _json(Cancelled(record.id, done.value), 202)
+
+
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    body = msgspec.json.encode(value)
+    return Response(
+        body, status, {"Cache-Control": "no-store", **(headers or {})}, "application/json"
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/jobs",
+        handler=_submit,
+        summary="Submit a job",
+        scope=Scope.SUBMIT,
+        body=Generate | Refactor,
+        headers={"Idempotency-Key": "The same key again is the same job."},
+        replies={201: Job, 200: Job},
+        codes=("key_reused", "store_full"),
+    ),
+    Operation(
+        method="GET",
+        path="/jobs/{job}",
+        handler=_show,
+        summary="Show a job",
+        scope=Scope.READ,
+        replies={200: Job},
+        codes=("unknown_job",),
+    ),
+    Operation(
+        method="GET",
+        path="/jobs/{job}/result",
+        handler=_result,
+        summary="What became of a job",
+        scope=Scope.READ,
+        replies={200: Result},
+        codes=("unknown_job", "not_ended"),
+    ),
+    Operation(
+        method="POST",
+        path="/jobs/{job}/cancel",
+        handler=_cancel,
+        summary="Cancel a job, waiting or running",
+        scope=Scope.CANCEL,
+        replies={202: Cancelled},
+        codes=("unknown_job",),
+    ),
+)

@@ -1,0 +1,153 @@
+"""An operation: one method of one path, with everything that is known of it before a call.
+
+Whatever is checked of a request is checked here, from what the operation declares: the scope of
+the caller, the types of the query and of the body, the size of the body. A handler gets a `Call`
+whose parts have their types, and the description of the API is made of the same declarations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from settings.model import Settings
+from tasks.gateway.access import Grant, Scope
+from tasks.gateway.problems import Problem
+
+#: How long a body may take to arrive, in seconds.
+_BODY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`query` and `body` have the types the operation declares; None where it declares none."""
+
+    request: Request
+    grant: Grant
+    query: Any
+    body: Any
+
+    @property
+    def settings(self) -> Settings:
+        settings: Settings = self.request.app.state.settings
+        return settings
+
+    def path(self, name: str) -> str:
+        return str(self.request.path_params[name])
+
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """`scope` None: open to everybody, without a token. `replies`: status to what is in the body, a
+    type or a media type. `codes`: the problems it has beside those that every operation has."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    scope: Scope | None
+    query: type | None = None
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    replies: dict[int, Any] = field(default_factory=dict)
+    codes: tuple[str, ...] = ()
+    #: False for what is made for people, and is no part of the API.
+    described: bool = True
+
+
+def route_of(operations: list[Operation]) -> Route:
+    """The route of the operations of one path."""
+    by_method = {operation.method: operation for operation in operations}
+
+    async def endpoint(request: Request) -> Response:
+        operation = by_method["GET" if request.method == "HEAD" else request.method]
+        return await operation.handler(await _call(operation, request))
+
+    return Route(operations[0].path, endpoint, methods=list(by_method))
+
+
+async def _call(operation: Operation, request: Request) -> Call:
+    grant: Grant | None = request.state.grant
+    if operation.scope is not None:
+        if grant is None:
+            raise Problem(
+                "unauthorized",
+                "send `Authorization: Bearer TOKEN`; `longstream token create` makes one",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        grant.require(operation.scope)
+    query = _query(operation, request)
+    body = await _body(operation, request)
+    return Call(request, grant or _NOBODY, query, body)
+
+
+def _query(operation: Operation, request: Request) -> Any:
+    if operation.query is None:
+        return None
+    given = request.query_params.multi_items()
+    values = dict(given)
+    if len(values) != len(given):
+        raise Problem("malformed", "a parameter of the query is given twice")
+    try:
+        return msgspec.convert(values, operation.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise Problem("malformed", f"query: {error}") from error
+
+
+async def _body(operation: Operation, request: Request) -> Any:
+    if operation.body is None:
+        return None
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem("unsupported_media_type", "send `Content-Type: application/json`")
+    settings: Settings = request.app.state.settings
+    received = await received_body(request, settings.gateway.max_body_bytes)
+    try:
+        return msgspec.json.decode(received, type=operation.body)
+    except msgspec.ValidationError as error:
+        raise Problem("invalid", f"body: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem("malformed", f"body: {error}") from error
+
+
+async def received_body(request: Request, limit: int) -> bytes:
+    """The body, if it is not too large and comes in time; no more than that is ever held."""
+    if int(request.headers.get("content-length", "0")) > limit:
+        raise _too_large(limit)
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+    except TimeoutError:
+        raise Problem(
+            "slow_request",
+            f"the body did not arrive in {_BODY_S:.0f} s",
+            headers={"Connection": "close"},
+        ) from None
+    except ClientDisconnect:
+        raise Problem("malformed", "the body was cut") from None
+    return b"".join(parts)
+
+
+def _too_large(limit: int) -> Problem:
+    # What is still to come is not read, so nothing can follow on this connection.
+    return Problem(
+        "too_large", f"a body may have {limit} bytes at most", headers={"Connection": "close"}
+    )
+
+
+_NOBODY = Grant(name="nobody", scopes=frozenset())

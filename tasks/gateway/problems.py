@@ -1,0 +1,106 @@
+"""What can go wrong, as `application/problem+json` with a code that never changes.
+
+A code says what happened, for programs; the title and the detail are for people, and may be
+worded anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import redis
+from starlette.responses import Response
+
+from settings.errors import LongstreamError, SettingsError
+from worker.errors import UnknownJob
+from worker.log.cursor import CursorError
+from worker.log.follow import LogExpired, Trimmed
+from worker.store import StoreUnreachable
+from worker.submission import StoreFull
+
+MEDIA_TYPE = "application/problem+json"
+
+#: Code to HTTP status and title.
+CODES: dict[str, tuple[int, str]] = {
+    "malformed": (400, "The request can not be read"),
+    "invalid_cursor": (400, "No cursor of this log"),
+    "unauthorized": (401, "A valid token is needed"),
+    "forbidden": (403, "The token does not allow this"),
+    "cross_site": (403, "The request comes from another site"),
+    "unknown_host": (403, "The gateway is not called that"),
+    "unknown_job": (404, "No such job"),
+    "not_found": (404, "Nothing is here"),
+    "method_not_allowed": (405, "This can not be done here"),
+    "not_ended": (409, "The job has not ended"),
+    "key_reused": (409, "The idempotency key belongs to another request"),
+    "expired": (410, "The log is past retention"),
+    "trimmed": (410, "Entries behind the cursor are gone"),
+    "too_large": (413, "The body is too large"),
+    "unsupported_media_type": (415, "The body must be JSON"),
+    "invalid": (422, "The request can not be carried out"),
+    "too_many_failures": (429, "Too many refused tokens"),
+    "failed": (500, "The gateway failed"),
+    "store_full": (507, "Redis is full"),
+    "store_unreachable": (503, "Redis does not answer"),
+    "too_many_readers": (503, "The gateway has no room for another reader"),
+    "slow_request": (408, "The request took too long to arrive"),
+}
+
+
+class Problem(Exception):
+    """An answer that is not what was asked for. `more`: further members of the document."""
+
+    def __init__(
+        self, code: str, detail: str = "", *, headers: dict[str, str] | None = None, **more: Any
+    ) -> None:
+        super().__init__(code, detail)
+        self.code = code
+        self.status, self.title = CODES[code]
+        self.detail = detail
+        self.headers = headers or {}
+        self.more = more
+
+    def document(self) -> dict[str, Any]:
+        told = {
+            "type": f"urn:longstream:problem:{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "code": self.code,
+        }
+        return told | ({"detail": self.detail} if self.detail else {}) | self.more
+
+    def response(self) -> Response:
+        return Response(
+            msgspec.json.encode(self.document()),
+            self.status,
+            {"Cache-Control": "no-store", **self.headers},
+            MEDIA_TYPE,
+        )
+
+
+def problem_of(error: Exception) -> Problem | None:
+    """What a caller is told of an error of ours; None for one that nobody foresaw."""
+    match error:
+        case Problem():
+            return error
+        case Trimmed():
+            return Problem("trimmed", str(error), upto=str(error.upto))
+        case LogExpired():
+            return Problem("expired", str(error))
+        case UnknownJob():
+            return Problem("unknown_job", str(error))
+        case CursorError():
+            return Problem("invalid_cursor", str(error))
+        case StoreFull():
+            return Problem("store_full", str(error))
+        case StoreUnreachable():
+            # Its message names the server, which is nobody's business but the operator's.
+            return Problem("store_unreachable", headers={"Retry-After": "2"})
+        case SettingsError():
+            return Problem("invalid", "; ".join(map(str, error.problems)))
+        case LongstreamError():
+            return Problem("invalid", str(error))
+        case redis.ConnectionError() | redis.TimeoutError() | redis.ResponseError():
+            return Problem("store_unreachable", headers={"Retry-After": "2"})
+    return None

@@ -1,0 +1,135 @@
+"""The server under the gateway: uvicorn, with limits on what a connection may hold up."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import resource
+import socket
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from settings.errors import LongstreamError
+from settings.model import Settings
+from tasks.gateway.application import create
+from tasks.gateway.streams import Streams
+
+#: How long a client may take to send the head of a request, in seconds.
+_HEAD_S = 10.0
+#: Bytes of the head of a request.
+_HEAD_BYTES = 32 * 1024
+#: Bytes that wait in this process for a client that reads slowly.
+_WRITE_BYTES = 64 * 1024
+
+
+class CannotServe(LongstreamError):
+    """The address can not be used."""
+
+
+class _Protocol(HttpToolsProtocol):
+    """A connection that must say something soon, and that can be cut off."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=_WRITE_BYTES)
+        self._timer = self.loop.call_later(_HEAD_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        if self._timer is None:
+            self._timer = self.loop.call_later(_HEAD_S, self.transport.abort)
+        self.scope["state"]["abort"] = self.transport.abort
+
+    def on_url(self, url: bytes) -> None:
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(name, value)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def _count(self, *parts: bytes) -> None:
+        self._head_bytes += sum(map(len, parts))
+        if self._head_bytes > _HEAD_BYTES:
+            self.transport.abort()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Server(uvicorn.Server):
+    """Ends event streams first: they would never end by themselves."""
+
+    def __init__(self, config: uvicorn.Config, streams: Streams) -> None:
+        super().__init__(config)
+        self._streams = streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.stop()
+        await super().shutdown(sockets)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Raises CannotServe."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise CannotServe(
+            f"cannot listen on {host} port {port} ({error.strerror or error}): "
+            "choose another with --host and --port"
+        ) from error
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Until SIGTERM or Ctrl-C."""
+    _allow_many_connections()
+    host = listener.getsockname()[0]
+    app = create(settings, open_locally=is_loopback(host) and settings.gateway.tokens != "always")
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        log_config=None,
+        # The query of a request may hold what is nobody's business.
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        forwarded_allow_ips="127.0.0.1",
+    )
+    _Server(config, app.state.streams).run(sockets=[listener])
+
+
+def _allow_many_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
