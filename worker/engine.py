@@ -20,6 +20,7 @@ import structlog
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Held, Lease, Spent
+from worker.errors import StoreRefused
 from worker.keys import job_keys
 from worker.log.commit import GroupCommit
 from worker.runner import Attempt
@@ -70,12 +71,21 @@ class Engine:
     def run(self, work: Work) -> Verdict:
         """Run one attempt to its end. Blocks the calling thread."""
         given_up = Yielded("the store is away, and the worker's time to stop is over")
-        return self._wait(self._run(work), given_up)
+        try:
+            return self._wait(self._run(work), given_up)
+        except StoreRefused as error:
+            # Nothing is known of the job, and its lease lapses: it is not Celery's to fail.
+            _log.error("job.store_refused", job=work.lease.job_id, says=str(error))
+            return Yielded(str(error))
 
     def message(self, job_id: str) -> Message | None:
         """The message of a job as it was submitted. Waits for the store as long as it is away."""
         reading = self._commit.command("HGET", job_keys(job_id).record, "message")
-        stored = self._wait(reading, None)
+        try:
+            stored = self._wait(reading, None)
+        except StoreRefused:
+            # The record is none; the claim will find that out and let the job go.
+            return None
         return None if stored is None else Message.load(stored)
 
     def settle(self, lease: Lease) -> None:
@@ -191,7 +201,11 @@ class Engine:
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)
         spent = self._spent.pop(lease.job_id, line.NOTHING_KNOWN)
-        await self._commit.call(*line.settle(lease, back=False, spent=spent))
+        try:
+            await self._commit.call(*line.settle(lease, back=False, spent=spent))
+        except StoreRefused as error:
+            # The job is sealed and its result is stored; the lease lapses by itself.
+            _log.error("lease.not_settled", job=lease.job_id, says=str(error))
 
     def _held(self, lease: Lease) -> Held:
         key, attempt = self.settings.key(lease.key), self._attempts.get(lease.job_id)

@@ -6,6 +6,7 @@ LongstreamError (settings.errors)
 ├── StoreError
 │   ├── Fenced          a newer attempt owns the job: stop, and touch nothing
 │   ├── LogGone         the log was deleted under the writer
+│   ├── StoreRefused    Redis will never do what was asked: the job's keys are not what they were
 │   └── UnknownJob      no record under this id
 └── JobFailed           the job ended without a usable answer
 """
@@ -27,6 +28,10 @@ class Fenced(StoreError):
 
 class LogGone(StoreError):
     """The log does not exist any more."""
+
+
+class StoreRefused(StoreError):
+    """Redis refuses a command for good. It says nothing about the job."""
 
 
 class UnknownJob(StoreError):

@@ -7,6 +7,7 @@ has stored the result.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,24 @@ import msgspec
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Ending, Lease, Spent
+from worker.errors import StoreRefused
+from worker.keys import job_keys
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
+from worker.scripts import script
 from worker.seeing.witness import Witness
 from worker.work import Sealed, Yielded
+
+_RELEASE = script("worker.log", "release")
+
+#: How long a job waits that the store refused, in seconds; doubled each time.
+_FIRST_WAIT_S = 5.0
+_LONGEST_WAIT_S = 600.0
+#: How often that counts as when the record can not be written either.
+_UNTOLD = 4
 
 
 @dataclass(slots=True)
@@ -87,3 +99,17 @@ class Leaving:
         )
         self.seen.sealed(outcome, writer.length, self.tokens)
         return Sealed(outcome, reason, result)
+
+    async def release(self, attempt: int, error: Exception) -> Yielded:
+        """Let go of a job that can not be written, without ending it and without blame: it is tried
+        again, ever more rarely, until somebody has mended what is wrong."""
+        record = job_keys(self.lease.job_id).record
+        times = _UNTOLD
+        with suppress(StoreRefused):
+            times = await self.commit.call(_RELEASE, [record], [attempt, str(error)])
+        wait_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**times)
+        back = line.settle(self.lease, back=True, wait_ms=int(wait_s * 1000), spent=self.spent)
+        with suppress(StoreRefused):
+            await self.commit.call(*back)
+        self.seen.refused(error, wait_s, self.wasted())
+        return Yielded(str(error))

@@ -17,7 +17,7 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission import answers, line
 from worker.admission.line import Spent
-from worker.errors import StoreError
+from worker.errors import LogGone, StoreError, StoreRefused
 from worker.keys import job_keys
 from worker.leaving import Leaving
 from worker.log.claim import Claim, claim_of
@@ -96,13 +96,18 @@ class Attempt:
         if not await self._commit.call(*started):
             self._seen.dropped()
             return Yielded("the lease is gone")
-        claim = await self._claim()
+        try:
+            claim = await self._claim()
+        except StoreRefused as error:
+            return await self._leaving.release(0, error)
         if isinstance(claim, str):
             return await self._not_claimed(claim)
         self._failures = claim.failures
         self._seen.claimed(claim)
         try:
             return await self._claimed(claim)
+        except (StoreRefused, LogGone) as error:
+            return await self._leaving.release(claim.attempt, error)
         except StoreError as error:
             self._seen.fenced(error, self._leaving.wasted())
             return Yielded(str(error))

@@ -15,6 +15,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from settings.errors import LongstreamError
+from worker.faults import forbids, words_of
 
 #: Must exceed every blocking read (BLOCK_S), or a healthy wait would look like a dead peer.
 SOCKET_TIMEOUT_S = 15.0
@@ -88,6 +89,13 @@ def opened(url: str) -> Iterator[redis.Redis]:
             yield client
         except (redis.ConnectionError, redis.TimeoutError) as error:
             raise _unreachable(url, error) from error
+        except redis.ResponseError as error:
+            if not forbids(error):
+                raise
+            raise StoreUnreachable(
+                f"Redis at {shown(url)} does not let our user in: {words_of(error)}; "
+                "allow it scripts and commands on ls:* with ACL SETUSER"
+            ) from error
 
 
 def _unreachable(url: str, error: Exception) -> StoreUnreachable:

@@ -40,7 +40,7 @@ from worker.results import revoke
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store import StoreUnreachable, opened, require
-from worker.submission import Message, Submission, submit
+from worker.submission import Message, StoreFull, Submission, submit
 from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest
 from worker.work import Sealed, Work
@@ -91,14 +91,14 @@ class StreamingTask(Task):
         """Submit the job. Raises LongstreamError when the request can not be built or stored.
 
         Beside Celery's own options it takes `terms=Terms(...)`, `tenant=` and a named `priority=`.
-        In a worker it waits for a store that is away: what comes after a job is not lost.
+        In a worker it waits for a store that is away or full: what comes after a job is not lost.
         """
         args, kwargs = tuple(args or ()), dict(kwargs or {})
         task_id = task_id or uuid()
         while True:
             try:
                 return self._submit(args, kwargs, task_id, link, link_error, shadow, options)
-            except StoreUnreachable:
+            except (StoreUnreachable, StoreFull):
                 if self.app.current_worker_task is None:
                     raise
                 time.sleep(_PAUSE_S)

@@ -44,3 +44,36 @@ async def test_a_store_without_its_replicas_is_waited_for(
         store.sync.config_set("min-replicas-to-write", 0)
     async with asyncio.timeout(5):
         assert await waiting
+
+
+class Mute:
+    """A client whose server takes everything and answers nothing."""
+
+    def __init__(self) -> None:
+        self.taken = asyncio.Event()
+
+    def pipeline(self, **_: object) -> Mute:
+        return self
+
+    def execute_command(self, *_: object) -> None:
+        self.taken.set()
+
+    async def execute(self, **_: object) -> list[object]:
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    async def aclose(self) -> None:
+        return
+
+
+async def test_closing_lets_go_of_what_was_sent_and_of_what_was_not() -> None:
+    client = Mute()
+    group = GroupCommit(client)  # type: ignore[arg-type]
+    sent = asyncio.create_task(group.command("SET", "a", "1"))
+    await client.taken.wait()
+    unsent = asyncio.create_task(group.command("SET", "b", "1"))
+    await asyncio.sleep(0)
+    await group.close()
+    async with asyncio.timeout(5):
+        await asyncio.wait({sent, unsent})
+    assert sent.cancelled()
+    assert unsent.cancelled()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Thread
 
 import pytest
+import redis
 
 from settings.model import Account
 from tests.conftest import Store
-from tests.harness.lines import KEYS, Line
+from tests.harness.lines import KEYS, POOL, Line
 from tests.harness.waiting import wait_until
+from worker.keys import inbox_key
 from worker.steps.feeder import Feeder
+from worker.submission import now_ms
 
 
 @pytest.mark.parametrize("store", ["valkey"], indirect=True)
@@ -32,3 +36,49 @@ def test_a_worker_that_is_shutting_down_leaves_wake_ups_to_others(store: Store) 
     line.submit("j")
     wait_until("it ends", lambda: not feeding._thread.is_alive())
     assert store.sync.llen(KEYS.nudge) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "wait_s"),
+    [
+        (OSError("the broker is away"), 1),
+        (redis.ConnectionError("the broker is away"), 1),
+        (redis.ResponseError("WRONGTYPE the record is none"), 60),
+    ],
+)
+def test_a_job_that_can_not_be_published_waits_a_moment(
+    store: Store, error: Exception, wait_s: int
+) -> None:
+    """Granted again at once it would fail again at once, as often as a processor can."""
+    line = Line(store.sync, {"a": Account(name="a")})
+
+    def publish(*_: object) -> None:
+        raise error
+
+    feeding = Feeder(
+        line.settings, "w1", publish=publish, cancel=lambda _: None, discard=lambda _: None
+    )
+    line.submit("j")
+    feeding._ask(store.sync)
+    due = store.sync.zscore(KEYS.delayed, "j")
+    assert due is not None
+    assert (wait_s - 1) * 1000 < due - now_ms(store.sync) <= wait_s * 1000
+    assert not store.sync.exists(KEYS.held)
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+def test_a_feeder_that_is_closed_leaves_no_word_for_ever(store: Store) -> None:
+    """Also when it ended a moment before it was told to."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    feeding = Feeder(
+        replace(line.settings, redis_url=store.url),
+        "w1",
+        publish=lambda *_: None,
+        cancel=lambda _: None,
+        discard=lambda _: None,
+    )
+    feeding._thread = Thread(target=lambda: None)
+    feeding._thread.is_alive = lambda: True  # type: ignore[method-assign]
+    feeding._thread.start()
+    feeding.close()
+    assert store.sync.ttl(inbox_key(POOL, "w1")) > 0

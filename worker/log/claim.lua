@@ -48,14 +48,7 @@ if purpose == 'run' and held and lease == tonumber(held) and state == 'running' 
   return claimed(current, first[2][2])
 end
 
-local reason = why or ''
-if state == 'running' then
-  crashes = crashes + 1
-  local before = redis.call('HGET', record, 'worker') or '?'
-  reason = 'worker lost: ' .. before
-  redis.call('HSET', record, 'crashes', crashes, 'crash:' .. crashes, before)
-end
-
+-- Everything is read before anything is written: a log that is none must leave no trace of a claim.
 -- Where the text so far ends, in characters: bytes that do not continue a UTF-8 sequence.
 local base, length = '0-0', 0
 local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
@@ -66,6 +59,14 @@ if last then
     local _, characters = string.gsub(entry.text, '[^\128-\191]', '')
     length = length + characters
   end
+end
+
+local reason = why or ''
+if state == 'running' then
+  crashes = crashes + 1
+  local lost = redis.call('HGET', record, 'worker') or '?'
+  reason = 'worker lost: ' .. lost
+  redis.call('HSET', record, 'crashes', crashes, 'crash:' .. crashes, lost)
 end
 
 -- A failover may have taken the counter back, and the log be repaired by who wrote it: the fence is

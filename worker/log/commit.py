@@ -15,34 +15,18 @@ from typing import Any
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import (
-    BusyLoadingError,
-    ConnectionError as RedisConnectionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    ResponseError,
-    TimeoutError as RedisTimeoutError,
-)
+from redis.exceptions import NoScriptError, ResponseError
 
+from worker.errors import StoreRefused
+from worker.faults import forbids, passes, words_of
 from worker.scripts import Script
 from worker.seeing.meters import METERS, Meters
 
-#: Faults of the store that pass: the call waits for them instead of failing its stream.
-_PASSING = (
-    RedisConnectionError,
-    RedisTimeoutError,
-    BusyLoadingError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    OSError,
-)
-
-#: The same, as the server says it in words: it lacks its replicas or its disk, or changes its role.
-_SOON = ("NOREPLICAS", "MISCONF", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "BUSY ")
-
 #: Longest pause between two tries while Redis does not answer, in seconds.
 _LONGEST_PAUSE_S = 2.0
+
+#: What an operator can do about a store that shuts us out.
+_ALLOW = "let the user of LONGSTREAM_REDIS_URL run scripts and commands on ls:* (ACL SETUSER)"
 
 _log = structlog.get_logger()
 
@@ -64,10 +48,13 @@ class GroupCommit:
         self._meters = meters
         self._sizes, self._times = meters.batch.of(), meters.exchange.of()
         self._pending: list[_Call] = []
+        #: Those that were sent and are not answered.
+        self._flying: list[_Call] = []
         self._sender: asyncio.Task[None] | None = None
 
     async def call(self, script: Script, keys: list[str], args: list[Any]) -> Any:
-        """The script's reply. Waits as long as Redis is away; other errors are raised."""
+        """The script's reply. Waits as long as Redis is away, or shuts us out. Raises StoreRefused
+        for what it will never do."""
         return await self._reply_to(_Call(script.command(keys, args), script))
 
     async def command(self, *args: Any) -> Any:
@@ -84,7 +71,7 @@ class GroupCommit:
         """Give up what is pending and close the connection."""
         if self._sender is not None:
             self._sender.cancel()
-        for call in self._pending:
+        for call in (*self._flying, *self._pending):
             call.done.cancel()
         await self._client.aclose()
 
@@ -92,7 +79,9 @@ class GroupCommit:
         tries = 0
         while self._pending:
             batch, self._pending = self._pending, []
+            self._flying = batch
             again = await self._exchange([call for call in batch if not call.done.cancelled()])
+            self._flying = again
             if not again:
                 tries = 0
                 continue
@@ -111,16 +100,18 @@ class GroupCommit:
             pipeline.execute_command(*call.command)
         try:
             replies = await pipeline.execute(raise_on_error=False)
-        except _PASSING as error:
-            _log.warning("store.unreachable", error=type(error).__name__, pending=len(batch))
-            return batch
         except Exception as error:
+            if _waited_for(error):
+                _log.warning("store.unreachable", says=words_of(error), pending=len(batch))
+                return batch
             return await self._one_by_one(batch, error)
         self._sizes.observe(len(batch))
         self._times.observe(time.monotonic() - began)
         again = [
             call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
         ]
+        if again and (forbidden := next(filter(forbids, replies), None)) is not None:
+            _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
         await self._load({call.script for call in again if call.script is not None})
         return again
 
@@ -134,11 +125,14 @@ class GroupCommit:
 
     def _settle(self, call: _Call, reply: Any) -> bool:
         """Hand out one reply; True when the call must be sent again."""
-        if isinstance(reply, (NoScriptError, *_PASSING)) or _passes(reply):
+        failed = isinstance(reply, Exception)
+        if failed and (isinstance(reply, NoScriptError) or _waited_for(reply)):
             return True
         if call.done.done():
             return False
-        if isinstance(reply, Exception):
+        if isinstance(reply, ResponseError):
+            call.done.set_exception(StoreRefused(words_of(reply)))
+        elif failed:
             call.done.set_exception(reply)
         else:
             call.done.set_result(reply)
@@ -148,9 +142,10 @@ class GroupCommit:
         try:
             for script in scripts:
                 await self._client.script_load(script.source)
-        except _PASSING:
-            return
+        except Exception as error:
+            if not _waited_for(error):
+                raise
 
 
-def _passes(reply: Any) -> bool:
-    return isinstance(reply, ResponseError) and str(reply).startswith(_SOON)
+def _waited_for(error: Exception) -> bool:
+    return passes(error) or forbids(error)

@@ -20,6 +20,8 @@ from worker.work import Work
 #: One gap between texts in so many is measured.
 SAMPLED = 16
 
+_LOOK = "see what else writes to this job's keys; the job waits, and is tried again"
+
 _log = structlog.get_logger()
 
 
@@ -106,6 +108,11 @@ class Witness:
     def fenced(self, error: Exception, produced: int) -> None:
         self._log.warning("job.fenced", error=str(error))
         self._yielded("fenced", produced)
+
+    def refused(self, error: Exception, wait_s: float, produced: int) -> None:
+        """The job's keys are not what they were; only a person can mend that."""
+        self._log.error("job.store_refused", says=str(error), remedy=_LOOK, wait_s=wait_s)
+        self._yielded("refused", produced)
 
     def lost(self, produced: int) -> None:
         self._log.warning("job.lease_lost")

@@ -20,6 +20,7 @@ import structlog
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Granted, Lease, Patience
+from worker.faults import forbids, passes, words_of
 from worker.keys import direct_queue, inbox_key, pool_keys
 from worker.seeing.meters import METERS
 from worker.steps.keeper import ALIVE_BEATS
@@ -27,6 +28,8 @@ from worker.store import BLOCK_S, connect
 
 #: Pause after Redis or the broker did not answer, in seconds.
 _PAUSE_S = 1.0
+#: How long a job waits whose record can not be read, in seconds.
+_SPOILED_S = 60.0
 
 _log = structlog.get_logger()
 
@@ -84,7 +87,7 @@ class Feeder:
                 try:
                     self._feed(client)
                 except (redis.RedisError, OSError) as error:
-                    _log.warning("feeder.store_unreachable", error=type(error).__name__)
+                    _log.warning("feeder.store_unreachable", says=words_of(error))
                     self._closing.wait(_PAUSE_S)
                 except Exception:
                     # A worker without its feeder would be deaf, and look alive.
@@ -154,8 +157,13 @@ class Feeder:
         try:
             self._publish(client, lease)
         except Exception as error:
-            _log.warning("job.not_published", job=lease.job_id, error=type(error).__name__)
-            line.run(client, line.settle(lease, back=True))
+            # A record that is none will be none in a moment, too.
+            spoiled = isinstance(error, redis.ResponseError) and not (
+                passes(error) or forbids(error)
+            )
+            wait_s = _SPOILED_S if spoiled else _PAUSE_S
+            _log.warning("job.not_published", job=lease.job_id, says=words_of(error), wait_s=wait_s)
+            line.run(client, line.settle(lease, back=True, wait_ms=int(wait_s * 1000)))
 
     def _forget(self, client: redis.Redis, pool: str, worker: str) -> None:
         """Remove what a dead worker leaves behind, its inbox and its queue, and only then its name:

@@ -17,6 +17,7 @@ import structlog
 from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.engine import Engine
+from worker.faults import words_of
 from worker.keys import job_keys
 from worker.seeing.meters import METERS
 from worker.store import SHORT_TIMEOUT_S, connect
@@ -74,7 +75,7 @@ class Keeper:
                     self._sweep(client)
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.
-                    _log.warning("lease.not_renewed", error=type(error).__name__)
+                    _log.warning("lease.not_renewed", says=words_of(error))
                     METERS.not_renewed.add()
                     wait_s = min(wait_s, _PAUSE_S)
                 except Exception:
