@@ -149,7 +149,7 @@ class Reader(Generic[T]):
                     channel.raise_error()
                     return
                 else:
-                    await channel.bell
+                    await channel.news()
         finally:
             if self._channel is not None:
                 self._channel.leave(self)
@@ -261,7 +261,7 @@ class _Channel(Generic[T]):
         #: What is told while nothing comes, for those who join meanwhile.
         self.status: Shown[T] | None = None
         self.ended = False
-        self.bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting: list[asyncio.Future[None]] = []
         self._mark()
 
     @property
@@ -288,6 +288,13 @@ class _Channel(Generic[T]):
         if at == len(self._kept) - 1:
             return [self._kept[-1]]
         return list(islice(self._kept, at, at + _BATCH))
+
+    def news(self) -> asyncio.Future[None]:
+        """Done once there is more, or nothing more to come. Each reader has its own, since one that
+        is cancelled takes with it what it waits for."""
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(news)
+        return news
 
     def raise_error(self) -> None:
         if self._error is not None:
@@ -363,8 +370,10 @@ class _Channel(Generic[T]):
         self._mark()
         self._trim()
         self._page_starts = (self._page_starts[1], self.count)
-        bell, self.bell = self.bell, asyncio.get_running_loop().create_future()
-        bell.set_result(None)
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
 
     def _end(self, error: Exception | None) -> None:
         self._error = error
