@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from settings.errors import LongstreamError
-from tasks.edits.answer import parse_answer
 from tasks.edits.blocks import boundary_for
 from tasks.edits.prompt import messages_for
+from tasks.edits.reading import AnswerReading
 from tasks.edits.source import SourceFile, source_file
 from worker.upstream.request import Message, Request, check_extra_body
 
@@ -74,11 +74,10 @@ def refactor_request(
     )
 
 
-def refactor_answer(text: str, files: Sequence[FileArgument], instruction: str) -> dict[str, Any]:
-    """The changed files of an answer. Raises AnswerError when it breaks the form."""
+def refactor_reading(files: Sequence[FileArgument], instruction: str) -> AnswerReading:
+    """What reads the answer: the changed files, each as soon as it is complete."""
     sources = sources_of(files)
-    answer = parse_answer(text, sources, boundary_for(sources, instruction))
-    return {"files": answer.files, "notes": answer.notes}
+    return AnswerReading(sources, boundary_for(sources, instruction))
 
 
 def sources_of(files: Sequence[FileArgument]) -> list[SourceFile]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.application import app
-from tasks.kinds import REFACTOR, FileArgument, refactor_answer, refactor_request
+from tasks.edits.reading import AnswerReading
+from tasks.kinds import REFACTOR, FileArgument, refactor_reading, refactor_request
 from worker.task import StreamingTask
 from worker.upstream.request import Request
 
@@ -17,11 +18,10 @@ class RefactorTask(StreamingTask):
 
     abstract = True
 
-    def finish(
-        self, text: str, files: Sequence[FileArgument], instruction: str, **_: Any
-    ) -> dict[str, Any]:
-        """The changed files. Raises AnswerError when the answer breaks the form."""
-        return refactor_answer(text, files, instruction)
+    def reading(self, files: Sequence[FileArgument], instruction: str, **_: Any) -> AnswerReading:
+        """Notes each file in the log once it is complete; an answer that breaks the form is
+        corrected by the model, once."""
+        return refactor_reading(files, instruction)
 
     def label(self, *args: Any, **kwargs: Any) -> str:
         return REFACTOR.label(*args, **kwargs)

@@ -34,6 +34,7 @@ _FIRST_WAIT_S = 5.0
 _LONGEST_WAIT_S = 600.0
 #: How often that counts as when the record can not be written either.
 _UNTOLD = 4
+NO_TOKENS = Tokens()
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class Leaving:
     ending: Ending = ""
     #: The provider did nothing for it.
     refused: bool = False
+    #: What an answer took that this attempt corrects.
+    before: Tokens = NO_TOKENS
 
     @property
     def tokens(self) -> Tokens:
@@ -83,10 +86,23 @@ class Leaving:
         self.seen.handed_back(wait_s, self.wasted(forget=forget))
         return Yielded(reason)
 
+    async def to_be_corrected(self, writer: Writer, reason: str) -> Yielded:
+        """The answer is whole and stays; a second request has to wait for its share of the limits
+        like any other."""
+        await writer.hand_back(
+            "repair", reason, failure=False, forget=True, answered=self.before + self.tokens
+        )
+        back = line.settle(self.lease, back=True, spent=self.spent, sticky="")
+        await self.commit.call(*back)
+        self.seen.used(self.tokens)
+        self.seen.handed_back(0.0, 0)
+        return Yielded(reason)
+
     async def seal(
         self, writer: Writer, outcome: Outcome, reason: str, result: Any = None
     ) -> Sealed:
-        usage = self.tokens if self.tokens != Tokens() else None
+        used = self.before + self.tokens
+        usage = used if used != Tokens() else None
         await writer.seal(
             outcome,
             reason=reason,

@@ -20,6 +20,7 @@ from settings.model import Key
 from worker.log.claim import Point
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
+from worker.reading import Reading
 from worker.seeing.witness import Witness
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
@@ -33,7 +34,7 @@ from worker.upstream.happenings import (
     Usage,
 )
 from worker.upstream.limits import Limits
-from worker.upstream.request import Message, Request
+from worker.upstream.request import Request
 
 #: How often readers hear of reasoning tokens while nothing visible comes, in seconds.
 _THINKING_EVERY_S = 0.5
@@ -42,27 +43,17 @@ _REJOINS = 5
 #: How long the provider may take to cancel a response and say what it has used, in seconds.
 _FAREWELL_S = 10.0
 
-_CONTINUE = (
-    "Your answer was cut off. Go on exactly behind its last character. "
-    "Repeat nothing, and add no remark about the interruption."
-)
-
-
-def continuing(request: Request, said: str) -> Request:
-    """The request that asks for the rest of an answer. What comes back only approximates it."""
-    more = (Message("assistant", said), Message("user", _CONTINUE))
-    return msgspec.structs.replace(request, messages=(*request.messages, *more))
-
 
 class Pump:
-    """For one attempt. `said` is the text before it, `point` the response to take up first; `hear`
-    is told what the provider says of its limits."""
+    """For one attempt. `said` is the text before it, `point` the response to take up first;
+    `reading` gets the text as it comes, and `hear` what the provider says of its limits."""
 
     def __init__(
         self,
         client: Client,
         writer: Writer,
         key: Key,
+        reading: Reading,
         *,
         said: str = "",
         point: Point | None = None,
@@ -72,6 +63,7 @@ class Pump:
         self._client = client
         self._hear = hear
         self._seen = seen
+        self._reading = reading
         self._writer = writer
         self.key = key
         self._text = [said] if said else []
@@ -151,8 +143,7 @@ class Pump:
         self._note_usage(batch)
         for happening in batch:
             if isinstance(happening, (Text, Refusal)):
-                self._writer.text(happening.text)
-                self._text.append(happening.text)
+                self._say(happening.text)
             elif isinstance(happening, Thinking):
                 self._thought += happening.tokens
             elif isinstance(happening, Limits):
@@ -162,6 +153,16 @@ class Pump:
             elif isinstance(happening, Finished):
                 return happening
         return None
+
+    def _say(self, text: str) -> None:
+        self._text.append(text)
+        done = 0
+        for mark in self._reading.take(text):
+            self._writer.text(text[done : mark.upto])
+            self._writer.note(mark.what, mark.name)
+            done = mark.upto
+        if done < len(text):
+            self._writer.text(text[done:])
 
     def _resumable_at(self, at: Resumable) -> None:
         self._at = at

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Coroutine
 from typing import Any
 
 from settings.errors import LongstreamError
@@ -22,14 +21,17 @@ from worker.keys import job_keys
 from worker.leaving import Leaving
 from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
-from worker.log.entries import Mode
+from worker.log.entries import Mode, Tokens
 from worker.log.stored import Stored, aread_stored, clean_text
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
-from worker.pump import Pump, continuing
+from worker.pump import Pump
+from worker.reading import Unusable
 from worker.records import Record, parse_record
 from worker.scripts import script
 from worker.seeing.witness import Witness
+from worker.stopping import Stopping
+from worker.turn import Turn, turn_of
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
@@ -55,10 +57,10 @@ class Attempt:
         self._work = work
         self._lease = work.lease
         self._keys = job_keys(work.lease.job_id)
-        self._stopped: Stop | None = None
-        self._pumping: asyncio.Task[Finished] | None = None
+        self._stopping = Stopping()
         self._seen = Witness(work)
         self._leaving = Leaving(settings, commit, work.lease, self._seen)
+        self._turn: Turn | None = None
         self._failures = 0
         self._hearing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -84,10 +86,7 @@ class Attempt:
 
     def stop(self, why: Stop) -> None:
         """Stop the stream at its next step; the first reason counts. What ended is left alone."""
-        if self._stopped is None:
-            self._stopped = why
-            if self._pumping is not None:
-                self._pumping.cancel()
+        self._stopping.stop(why)
 
     async def run(self) -> Verdict:
         """Start, claim, stream, conclude."""
@@ -104,6 +103,7 @@ class Attempt:
             return await self._not_claimed(claim)
         self._failures = claim.failures
         self._seen.claimed(claim)
+        self._leaving.before = Tokens() if claim.repair is None else claim.repair.used
         try:
             return await self._claimed(claim)
         except (StoreRefused, LogGone) as error:
@@ -157,7 +157,7 @@ class Attempt:
 
     async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
         try:
-            finished = await self._until_stopped(self._stream(writer, claim, said))
+            finished = await self._stopping.until_stopped(self._stream(writer, claim, said))
             if finished is None:
                 return await self._halted(writer)
             return await self._conclude(writer, finished)
@@ -173,34 +173,27 @@ class Attempt:
             reason = f"{type(error).__name__} in the code of the task"
             return await self._leaving.seal(writer, Outcome.FAILED, reason)
 
-    async def _until_stopped(self, pump: Coroutine[Any, Any, Finished]) -> Finished | None:
-        """The pump's end; None when `stop` came first. Only the pump is ever cancelled, so what
-        follows it is never cut in half."""
-        if self._stopped is not None:
-            pump.close()
-            return None
-        self._pumping = asyncio.create_task(pump)
-        try:
-            await asyncio.wait({self._pumping})
-            return None if self._pumping.cancelled() else self._pumping.result()
-        finally:
-            self._pumping.cancel()
-            self._pumping = None
-
     async def _stream(self, writer: Writer, claim: Claim, said: str) -> Finished:
         point = claim.point
         alias = self._lease.key if point is None else point.key
         key = self._settings.key(alias)
         if key is None:
             raise LongstreamError(f"key {alias} is not in this worker's settings")
-        request = await asyncio.to_thread(self._work.build)
-        if claim.mode is Mode.CONTINUE:
-            request = continuing(request, said)
+        turn = self._turn = await asyncio.to_thread(turn_of, self._work, claim, said)
+        if turn.request is None:
+            return Finished(Outcome.COMPLETED, None)
         pump = Pump(
-            self._client, writer, key, said=said, point=point, hear=self._hear, seen=self._seen
+            self._client,
+            writer,
+            key,
+            turn.reading,
+            said=turn.said,
+            point=point,
+            hear=self._hear,
+            seen=self._seen,
         )
         self._leaving.pump = pump
-        return await pump.run(request)
+        return await pump.run(turn.request)
 
     def _hear(self, limits: Limits) -> None:
         if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
@@ -210,21 +203,27 @@ class Attempt:
         self._leaving.ending = "answered"
         if finished.outcome is not Outcome.COMPLETED:
             return await self._leaving.seal(writer, finished.outcome, finished.reason or "")
-        assert self._pump is not None
-        result = await asyncio.to_thread(self._work.finish, self._pump.text)
+        assert self._turn is not None
+        for mark in self._turn.reading.close():
+            writer.note(mark.what, mark.name)
+        try:
+            result = await asyncio.to_thread(self._turn.reading.finish)
+        except Unusable as broken:
+            return await self._leaving.to_be_corrected(writer, f"to be corrected: {broken}")
         return await self._leaving.seal(writer, Outcome.COMPLETED, "", result)
 
     async def _halted(self, writer: Writer) -> Verdict:
-        if self._stopped is Stop.DRAIN:
+        why = self._stopping.why
+        if why is Stop.DRAIN:
             return await self._leaving.hand_back(
                 writer, "the worker is shutting down", failure=False
             )
-        if self._stopped is Stop.LOST:
+        if why is Stop.LOST:
             self._seen.lost(self._leaving.wasted())
             return Yielded("the lease was lost")
         if self._pump is not None:
             await self._pump.cancel()
-        if self._stopped is Stop.DEADLINE:
+        if why is Stop.DEADLINE:
             return await self._leaving.seal(writer, Outcome.EXPIRED, "its deadline has passed")
         return await self._leaving.seal(writer, Outcome.CANCELLED, "cancelled")
 

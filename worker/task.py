@@ -15,8 +15,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,17 +23,18 @@ import msgspec
 from celery import Task, signals
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
-from kombu.exceptions import EncodeError
-from kombu.utils.json import dumps, loads
+from kombu.utils.json import loads
 from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission.estimates import estimate, pool_taking
 from worker.admission.line import Lease
+from worker.captured import Captured
 from worker.engine import Engine
 from worker.errors import JobFailed
 from worker.outcomes import Outcome
+from worker.reading import Reading, Whole
 from worker.results import revoke
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
@@ -72,6 +71,11 @@ class StreamingTask(Task):
     def finish(self, text: str, *args: Any, **kwargs: Any) -> Any:
         """The task's result, of the whole text; JSON. A LongstreamError fails the job."""
         return text
+
+    def reading(self, *args: Any, **kwargs: Any) -> Reading:
+        """Reads the answer of one attempt. Override it, instead of `finish`, to make notes in the
+        log as the text comes, or to have the model correct its answer."""
+        return Whole(lambda text: self.finish(text, *args, **kwargs))
 
     def label(self, *args: Any, **kwargs: Any) -> str:
         """One line for listings. Never a prompt."""
@@ -117,7 +121,7 @@ class StreamingTask(Task):
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
         size = estimate(request)
-        captured = _Captured()
+        captured = Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
@@ -170,7 +174,7 @@ class StreamingTask(Task):
         work = Work(
             lease=lease,
             build=lambda: self._request(stored_args, stored_kwargs),
-            finish=lambda text: self.finish(text, *stored_args, **stored_kwargs),
+            read=lambda: self.reading(*stored_args, **stored_kwargs),
             expires=None if expires is None else _moment(expires),
         )
         verdict = here.run(work)
@@ -262,37 +266,3 @@ def _moment(when: str | datetime) -> datetime:
     """A time as Celery takes it: one without a zone is UTC."""
     at = datetime.fromisoformat(when) if isinstance(when, str) else when
     return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-class _Captured:
-    """A producer that keeps the message instead of publishing it."""
-
-    serializer = "json"
-
-    def __init__(self) -> None:
-        self.message: Message | None = None
-        self.connection = self
-
-    def __enter__(self) -> _Captured:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    @contextmanager
-    def _reraise_as_library_errors(self) -> Iterator[None]:
-        yield
-
-    def publish(self, body: Any, **options: Any) -> None:
-        headers = options.pop("headers")
-        kept = ("correlation_id", "reply_to", "priority")
-        properties = {name: options[name] for name in kept if options.get(name) is not None}
-        args, kwargs, embedded = body
-        # Signatures may hold what only Celery's JSON knows, such as the time of an ETA.
-        try:
-            body = [args, kwargs, json.loads(dumps(embedded))]
-        except (TypeError, ValueError, EncodeError) as error:
-            raise LongstreamError(
-                f"the arguments of what follows the job must be JSON values: {error}"
-            ) from error
-        self.message = Message(body=body, headers=headers, properties=properties)

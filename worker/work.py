@@ -14,6 +14,7 @@ from worker.admission.line import Lease
 from worker.log.claim import Claim
 from worker.log.entries import Mode
 from worker.outcomes import Outcome
+from worker.reading import Reading
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.request import Request
 
@@ -52,7 +53,7 @@ class Work:
 
     lease: Lease
     build: Callable[[], Request]
-    finish: Callable[[str], Any]
+    read: Callable[[], Reading]
     #: After this a job that has not begun does not begin any more.
     expires: datetime | None = None
 

@@ -17,6 +17,7 @@ import msgspec
 
 from tasks.cli.columns import harmless
 from tasks.cli.splice import Piece, Splice
+from tasks.edits.paths import shown
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text
 
 _SECONDS = re.compile(r"\d+ s\b")
@@ -128,5 +129,5 @@ def line_of(item: Followed) -> str:
     if isinstance(item, Attempt) and item.attempt > 1:
         return f"attempt {item.attempt} on {item.worker} ({item.reason or item.mode})"
     if isinstance(item, Note):
-        return f"{item.what.replace('_', ' ')}: {item.reason}"
+        return f"{item.what.replace('_', ' ')}: {shown(item.name) if item.name else item.reason}"
     return ""

@@ -21,7 +21,7 @@ from tasks.edits.paths import shown
 from tasks.edits.source import SourceFile
 
 #: A marker in all but its boundary. Taking it for prose would lose a file in silence.
-_LIKE_A_MARKER = re.compile(r"\s*={3,}\s*[0-9A-Fa-f]{4,} (file|end)\b")
+_LIKE_A_MARKER = re.compile(r"\s*={3,}\s*[0-9A-Fa-f]{4,} (file|end|none)\b")
 _FENCE = "```"
 _OPENING_FENCE = re.compile(r"```[\w.+-]*\s*")
 
@@ -58,6 +58,8 @@ class AnswerError(LongstreamError):
         self.problem = problem
         self.line = line
         self.path = path
+        #: What the same piece of the answer began or ended before.
+        self.before: tuple[FileStarted | FileFinished, ...] = ()
 
 
 class AnswerParser:
@@ -72,6 +74,7 @@ class AnswerParser:
         self._offset = 0
         self._block: _Block | None = None
         self._notes: list[str] = []
+        self._nothing = False
         self._error: AnswerError | None = None
         self._closed = False
 
@@ -80,9 +83,13 @@ class AnswerParser:
         self._refuse_if_over()
         *complete, rest = text.split("\n")
         events: list[FileStarted | FileFinished] = []
-        for piece in complete:
-            self._partial.append(piece)
-            events += self._take_line(newline=True)
+        try:
+            for piece in complete:
+                self._partial.append(piece)
+                events += self._take_line(newline=True)
+        except AnswerError as error:
+            error.before = tuple(events)
+            raise
         self._partial.append(rest)
         return events
 
@@ -96,7 +103,7 @@ class AnswerParser:
         self.take_rest()
         if self._block is not None:
             raise self._unclosed(self._block)
-        if not self.files:
+        if not (self.files or self._nothing):
             raise self._failed("there is no file block in it")
         self._closed = True
         return Answer(files=dict(self.files), notes="\n".join(self._notes).strip())
@@ -109,19 +116,24 @@ class AnswerParser:
         self._line += 1
         line = raw.removesuffix("\r")
         if line.startswith(self._mark):
-            return [self._marker(line.removeprefix(self._mark), start)]
+            return self._marker(line.removeprefix(self._mark), start)
         if self._block is not None:
             self._content(line)
         else:
             self._note(line)
         return []
 
-    def _marker(self, words: str, start: int) -> FileStarted | FileFinished:
+    def _marker(self, words: str, start: int) -> list[FileStarted | FileFinished]:
         if words == " end":
-            return self._finish()
+            return [self._finish()]
         if words.startswith(' file "'):
-            return self._start(self._path(words.removeprefix(" file ")), start)
-        raise self._failed("a marker says neither file nor end", self._open_path())
+            return [self._start(self._path(words.removeprefix(" file ")), start)]
+        if words == " none":
+            if self._block is not None:
+                raise self._unclosed(self._block)
+            self._nothing = True
+            return []
+        raise self._failed("a marker says neither file, end nor none", self._open_path())
 
     def _path(self, quoted: str) -> str:
         try:

@@ -4,9 +4,10 @@
     the whole content, line by line
     =====<boundary> end
 
-The boundary is 8 to 16 lowercase hex digits, the same for the same texts, and no line of any text
-starts with `=====` and the boundary. The path is a JSON string. Whether the last line ends with a
-newline is not part of a block: the file that was sent knows.
+An answer that changes nothing is one line, `=====<boundary> none`. The boundary has 8 to 16 lower
+case hex digits, is the same for the same texts, and no line of any text starts with `=====` and the
+boundary. The path is a JSON string. Whether the last line ends with a newline is not part of a
+block: the file that was sent knows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ def file_marker(boundary: str, path: str) -> str:
 
 def end_marker(boundary: str) -> str:
     return f"{MARK}{boundary} end"
+
+
+def none_marker(boundary: str) -> str:
+    return f"{MARK}{boundary} none"
 
 
 def block(boundary: str, path: str, text: str) -> str:

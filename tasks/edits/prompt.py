@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from settings.errors import LongstreamError
-from tasks.edits.blocks import block, boundary_for, end_marker, file_marker
+from tasks.edits.blocks import block, boundary_for, end_marker, file_marker, none_marker
 from tasks.edits.source import SourceFile
 from worker.upstream.request import Message
 
@@ -41,7 +41,8 @@ Answer in the same form. Rules:
 - For every file you change, write one block with its whole new content. A program reads the \
 blocks and replaces the files, so leave nothing out and abbreviate nothing.
 - Copy the path exactly as it was sent, in double quotes. Do not add, rename or delete files.
-- Leave out files you do not change.
+- Leave out files you do not change. If no file needs a change, answer with this line alone:
+{none_marker(boundary)}
 - Both marker lines start in the first column, are alone on their line, and use {boundary} as \
 given. No line of a file may start with them.
 - Between the markers put the content alone: no code fences, no line numbers, no comments about \

@@ -15,6 +15,7 @@ from tests.harness.lines import Line
 from worker.keys import job_keys
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
+from worker.reading import Whole
 from worker.runner import Attempt
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.happenings import Finished, Happening, Text
@@ -44,7 +45,7 @@ def attempt(store: Store, commit: GroupCommit, provider: Provider, deadline_ms: 
     line = Line(store.sync, {"a": Account(name="a")})
     line.submit(JOB)
     (lease,) = line.ask().leases
-    work = Work(lease=lease, build=lambda: REQUEST, finish=lambda text: text)
+    work = Work(lease=lease, build=lambda: REQUEST, read=lambda: Whole(str))
     return Attempt(line.settings, "w1", commit, provider, work)  # type: ignore[arg-type]
 
 

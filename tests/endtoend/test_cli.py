@@ -99,7 +99,7 @@ def test_json_is_one_object_a_line(cli: Cli, source: Path) -> None:
     assert (attempt["type"], attempt["cursor"], attempt["key"]) == ("attempt", "1-0", "simulator")
     text = ""
     for item in rest:
-        assert item["type"] in ("text", "thinking"), item
+        assert item["type"] in ("text", "thinking", "note"), item
         if item["type"] == "text":
             assert item["offset"] == len(text)
             text += item["text"]

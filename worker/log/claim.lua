@@ -3,7 +3,8 @@
 --
 -- The ladder: a response that goes on at the provider is taken up again; a job that asked for it is
 -- continued behind its text; else the answer is restarted. Before the first visible delta there is
--- nothing to decide. A job that asked to fail is only closed.
+-- nothing to decide. A job that asked to fail is only closed. An answer that is whole and has to be
+-- corrected is never restarted: what begins again behind it is the correction.
 --
 -- KEYS[1]  log, a stream; created here and nowhere else
 -- KEYS[2]  record, a hash
@@ -16,13 +17,15 @@
 -- Returns  {'unknown'}, {'ended'}, {'stale'}, {'running'} (when closing), or
 --          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
 --          failures, resume, ms left until the deadline or '', and for who watches: when the job
---          was submitted, when the attempt before began (0: none), when this one, and its policy}
+--          was submitted, when the attempt before began (0: none), when this one, its policy;
+--          what is to be corrected, or ''}
 local log, record = KEYS[1], KEYS[2]
 local lease, worker, key, purpose = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 local state, held, model, crashes, cancelled, why, failures, resume, policy, deadline, created,
-  before = unpack(redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes', 'cancel_ms',
-    'why', 'failures', 'resume', 'on_interrupt', 'deadline_ms', 'created_ms', 'attempt_ms'))
+  before, repair = unpack(redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes',
+    'cancel_ms', 'why', 'failures', 'resume', 'on_interrupt', 'deadline_ms', 'created_ms',
+    'attempt_ms', 'repair'))
 crashes, failures = tonumber(crashes or 0), tonumber(failures or 0)
 cancelled, resume, policy = tonumber(cancelled or 0), resume or '', policy or 'auto'
 
@@ -35,7 +38,7 @@ local function claimed(attempt, payload)
   return { 'claimed', attempt, payload, lost, cancelled, failures, resume,
     deadline and tonumber(deadline) - now or '', tonumber(created or now),
     tonumber(redis.call('HGET', record, 'before_ms') or 0),
-    tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy }
+    tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy, repair or '' }
 end
 
 if not state then return { 'unknown' } end
@@ -61,6 +64,14 @@ if last then
   end
 end
 
+-- What is to be corrected; not any more when the store has lost its end.
+local kept = repair and cjson.decode(repair)
+if kept and not redis.call('XRANGE', log, kept.base, kept.base)[1] then
+  redis.call('HDEL', record, 'repair')
+  repair, kept = false, nil
+end
+local said = length - (kept and kept.offset or 0)
+
 local reason = why or ''
 if state == 'running' then
   crashes = crashes + 1
@@ -76,12 +87,16 @@ if last then attempt = math.max(attempt, tonumber(string.match(last[1], '^%d+'))
 attempt = attempt + 1
 redis.call('HSET', record, 'attempt', attempt)
 local mode = attempt == 1 and 'start' or 'restart'
-if purpose ~= 'run' or (policy == 'fail' and length > 0) then
+if purpose ~= 'run' or (policy == 'fail' and said > 0) then
   mode = 'close'
 elseif resume ~= '' and policy == 'auto' then
   mode = 'reattach'
-elseif policy == 'continue' and length > 0 then
+elseif policy == 'continue' and said > 0 then
   mode = 'continue'
+end
+if mode == 'restart' and kept then
+  mode, base, length, resume = 'repair', kept.base, kept.offset, ''
+  redis.call('HDEL', record, 'resume')
 end
 if mode == 'start' or mode == 'restart' then
   base, length, resume = '0-0', 0, ''

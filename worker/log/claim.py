@@ -20,6 +20,15 @@ class Point(msgspec.Struct, frozen=True):
     sequence: int
 
 
+class Repair(msgspec.Struct, frozen=True):
+    """An answer that was whole and is being corrected: its last entry, how many characters it has,
+    and the tokens it took."""
+
+    base: str
+    offset: int
+    used: entries.Tokens
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """`first` is the payload of `<attempt>-0`; `base` the last entry it keeps, `offset` the text up
@@ -46,6 +55,8 @@ class Claim:
     began_ms: int
     #: What becomes of the answer when its stream is interrupted.
     on_interrupt: str
+    #: What this attempt corrects; None: nothing.
+    repair: Repair | None = None
 
     @property
     def crashes(self) -> int:
@@ -56,7 +67,8 @@ def claim_of(reply: list[Any]) -> Claim | str:
     """The reply of `claim.lua`; a word when nothing was claimed."""
     if reply[0] != b"claimed":
         return bytes(reply[0]).decode()
-    _, attempt, first, lost, cancelled, failures, resume, deadline_ms, *times, policy = reply
+    _, attempt, first, lost, cancelled, failures, resume, deadline_ms, *rest = reply
+    created_ms, before_ms, began_ms, policy, repair = rest
     entry = entries.decode(first)
     assert isinstance(entry, entries.Attempt)
     rejoining = entry.mode is Mode.REATTACH
@@ -72,8 +84,9 @@ def claim_of(reply: list[Any]) -> Claim | str:
         failures=failures,
         deadline_ms=None if deadline_ms == "" or deadline_ms == b"" else int(deadline_ms),
         point=msgspec.json.decode(resume, type=Point) if rejoining else None,
-        created_ms=times[0],
-        before_ms=times[1],
-        began_ms=times[2],
+        created_ms=created_ms,
+        before_ms=before_ms,
+        began_ms=began_ms,
         on_interrupt=policy.decode(),
+        repair=msgspec.json.decode(repair, type=Repair) if repair else None,
     )

@@ -30,6 +30,8 @@ class Mode(StrEnum):
     CONTINUE = "continue"
     #: A new answer from its first character.
     RESTART = "restart"
+    #: A follow-up request behind an answer that was whole and could not be used as it is.
+    REPAIR = "repair"
     #: Nobody runs the job any more; it is only being sealed.
     CLOSE = "close"
 
@@ -41,6 +43,14 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     cached: int = 0
     output: int = 0
     reasoning: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            input=self.input + other.input,
+            cached=self.cached + other.cached,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+        )
 
 
 class Attempt(msgspec.Struct, frozen=True, tag="attempt", omit_defaults=True):
@@ -70,11 +80,13 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
 
 
 class Note(msgspec.Struct, frozen=True, tag="note", omit_defaults=True):
-    """Something a reader should know: `handed_back`, with its reason."""
+    """Something a reader should know: `handed_back` and `repair`, with their reason; `file_ready`
+    with the name of a file whose last character stands before it."""
 
     offset: int
     what: str
     reason: str = ""
+    name: str = ""
 
 
 class End(msgspec.Struct, frozen=True, tag="end", omit_defaults=True):

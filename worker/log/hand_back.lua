@@ -11,6 +11,8 @@
 -- ARGV[7]  reason, for the next attempt's entry
 -- ARGV[8]  1 when this counts as a failure of the job, else 0
 -- ARGV[9]  1 when the provider's response can not be taken up again, else 0
+-- ARGV[10] the tokens of an answer that is whole and is to be corrected in the next attempt, behind
+--          the note; else ''
 -- Returns  1 when handed back; else {id, check} of the entry the log ends with, '' when there
 --          is no log
 local log, record = KEYS[1], KEYS[2]
@@ -25,4 +27,8 @@ redis.call('XADD', log, 'NOMKSTREAM', ARGV[3] .. '-' .. ARGV[4], 'e', ARGV[5], '
 redis.call('HSET', record, 'state', 'waiting', 'why', ARGV[7])
 redis.call('HINCRBY', record, 'failures', ARGV[8])
 if ARGV[9] == '1' then redis.call('HDEL', record, 'resume') end
+if ARGV[10] ~= '' then
+  redis.call('HSET', record, 'repair', cjson.encode({ base = ARGV[3] .. '-' .. ARGV[4],
+    offset = cjson.decode(ARGV[5]).offset, used = cjson.decode(ARGV[10]) }))
+end
 return 1

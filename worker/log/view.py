@@ -48,6 +48,7 @@ class Attempt(Item, frozen=True, tag="attempt", omit_defaults=True):
 class Note(Item, frozen=True, tag="note", omit_defaults=True):
     what: str
     reason: str = ""
+    name: str = ""
 
 
 class End(Item, frozen=True, tag="end", omit_defaults=True):
@@ -165,7 +166,7 @@ def item_of(at: Cursor, entry: entries.Entry) -> Any:
                 reason=entry.reason,
             )
         case entries.Note():
-            return Note(cursor=cursor, what=entry.what, reason=entry.reason)
+            return Note(cursor=cursor, what=entry.what, reason=entry.reason, name=entry.name)
         case entries.End():
             return End(
                 cursor=cursor,

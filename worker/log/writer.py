@@ -54,7 +54,8 @@ class Writer:
         self._attempt = attempt
         #: Payload and check of every entry of this attempt.
         self._sent = [(first, entries.check_of_first(first))]
-        self._text: list[str] = []
+        #: What is to be sent: text, and notes between its pieces.
+        self._parts: list[str | entries.Note] = []
         self._text_bytes = 0
         self._buffer_bytes = buffer_bytes
         self._tokens = 0
@@ -80,9 +81,14 @@ class Writer:
             data = delta.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
             delta = data.decode()
         self._digest.update(data)
-        self._text.append(delta)
+        self._parts.append(delta)
         self._text_bytes += len(data)
         self.length += len(delta)
+        self._wake()
+
+    def note(self, what: str, name: str) -> None:
+        """Tell readers what the text so far is enough for."""
+        self._parts.append(entries.Note(offset=self.length, what=what, name=name))
         self._wake()
 
     def thinking(self, tokens: int) -> None:
@@ -133,13 +139,21 @@ class Writer:
         await self._last(_SEAL, end, [outcome, *ages_s, *fields])
 
     async def hand_back(
-        self, what: str, reason: str, *, failure: bool, forget: bool = False
+        self,
+        what: str,
+        reason: str,
+        *,
+        failure: bool,
+        forget: bool = False,
+        answered: entries.Tokens | None = None,
     ) -> None:
         """Flush, then end the attempt: the job waits again. `forget`: the provider's response can
-        not be taken up. Raises Fenced or LogGone."""
+        not be taken up. `answered`: the answer is whole and stays, for the next attempt to have it
+        corrected; what it took. Raises Fenced or LogGone."""
         await self.flush()
         note = entries.Note(offset=self.length, what=what, reason=reason)
-        await self._last(_HAND_BACK, note, [reason, int(failure), int(forget)])
+        used = "" if answered is None else entries.encode(answered)
+        await self._last(_HAND_BACK, note, [reason, int(failure), int(forget), used])
 
     async def _last(self, closing: Script, entry: entries.Entry, args: list[Any]) -> None:
         """Put the attempt's last entry behind everything else, with what its script changes."""
@@ -160,7 +174,7 @@ class Writer:
             self._pump = asyncio.create_task(self._drain())
 
     def _pending(self) -> bool:
-        return bool(self._text or self._resume) or self._tokens != self._tokens_shown
+        return bool(self._parts or self._resume) or self._tokens != self._tokens_shown
 
     async def _progress(self) -> None:
         if self._failed is not None:
@@ -188,16 +202,27 @@ class Writer:
 
     def _take(self) -> int:
         """Make entries of what is pending; the number of text bytes taken."""
-        taken = self._text_bytes
-        text = "".join(self._text)
-        self._text.clear()
-        offset = self.length - len(text)
+        taken, parts, self._parts = self._text_bytes, self._parts, []
+        offset = self.length - sum(len(part) for part in parts if isinstance(part, str))
         if self._tokens != self._tokens_shown:
             self._sent.append(self._checked(entries.Thinking(offset=offset, tokens=self._tokens)))
             self._tokens_shown = self._tokens
-        if text:
-            self._sent.append(self._checked(entries.Text(offset=offset, text=text)))
+        texts: list[str] = []
+        for part in parts:
+            if isinstance(part, str):
+                texts.append(part)
+                continue
+            offset = self._say(texts, offset)
+            texts.clear()
+            self._sent.append(self._checked(part))
+        self._say(texts, offset)
         return taken
+
+    def _say(self, texts: Sequence[str], offset: int) -> int:
+        """Make one entry of pieces of text that follow each other; where the next begins."""
+        if text := "".join(texts):
+            self._sent.append(self._checked(entries.Text(offset=offset, text=text)))
+        return offset + len(text)
 
     def _checked(self, entry: entries.Entry) -> tuple[bytes, int]:
         """The entry as it stands behind the last one."""

@@ -1,0 +1,54 @@
+"""What one attempt asks the provider: its request, or a follow-up that corrects an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from worker.log.claim import Claim
+from worker.log.entries import Mode
+from worker.reading import Reading, Unusable
+from worker.upstream.request import Message, Request
+from worker.work import Work
+
+_CONTINUE = (
+    "Your answer was cut off. Go on exactly behind its last character. "
+    "Repeat nothing, and add no remark about the interruption."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """`said` is what the provider has said of this answer in earlier attempts. `request` None: what
+    was to be corrected is usable as it is."""
+
+    request: Request | None
+    reading: Reading
+    said: str
+
+
+def turn_of(work: Work, claim: Claim, said: str) -> Turn:
+    """The turn that a claim is for; `said` is all text before it."""
+    request: Request | None = work.build()
+    reading = work.read()
+    if claim.repair is not None:
+        first, said = said[: claim.repair.offset], said[claim.repair.offset :]
+        reading.take(first)
+        reading.close()
+        try:
+            reading.finish()
+            return Turn(None, reading, "")
+        except Unusable as broken:
+            request, reading = _behind(request, first, broken.correction), broken.again
+    reading.take(said)
+    if claim.mode is Mode.CONTINUE:
+        request = _behind(request, said, _CONTINUE)
+    return Turn(request, reading, said)
+
+
+def _behind(request: Request | None, said: str, more: str) -> Request:
+    """The request that goes on a conversation."""
+    assert request is not None
+    added = (Message("assistant", said), Message("user", more))
+    return msgspec.structs.replace(request, messages=(*request.messages, *added))
