@@ -173,6 +173,8 @@ class Retention:
         KeptSeconds, "After the record went, how long readers hear `expired`, not `unknown`."
     ] = 60 * _DAY_S
 
+    spend_s: Annotated[KeptSeconds, "The books of a day: what was spent, by whom."] = 400 * _DAY_S
+
     @property
     def ages_s(self) -> tuple[int, int, int]:
         """Seconds from a job's end until its log, its record and its tombstone go."""

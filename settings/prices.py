@@ -7,7 +7,6 @@ a model wins, figure by figure, over the list.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -55,6 +54,8 @@ class Listed:
 @cache
 def published() -> tuple[Listed, ...]:
     """The price list that ships with the product, as it stands in `prices.toml`."""
+    import tomllib
+
     document = tomllib.loads(files("settings").joinpath("prices.toml").read_text("utf-8"))
     return tuple(
         Listed(name=entry.pop("name"), models=tuple(entry.pop("models")), price=Price(**entry))

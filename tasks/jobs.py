@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from settings.model import SIMULATOR
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from worker.admission.overview import AccountView
     from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
+    from worker.ledger.totals import By, Sum
     from worker.log.verify import Verdict
 
 __all__ = [
@@ -60,6 +62,7 @@ __all__ = [
     "recent",
     "result",
     "simulated",
+    "spend",
     "status",
     "submit",
     "tail",
@@ -144,7 +147,17 @@ async def atail(
 def status(job_id: str) -> Record:
     """The job's record. Raises UnknownJob."""
     with _store() as client:
-        return _record(client, job_id)
+        return _priced(_record(client, job_id))
+
+
+def spend(by: By, first: date, last: date, *, tenant: str | None = None) -> list[Sum]:
+    """What was spent from one UTC day to another, both included, added up `by`."""
+    from worker.ledger import totals
+
+    with _store() as client:
+        rows = totals.read(client, first, last)
+    mine = (row for row in rows if tenant is None or row.tenant == tenant)
+    return totals.grouped(mine, by, current())
 
 
 def result(job_id: str) -> Any:
@@ -205,7 +218,17 @@ def recent(count: int = 20) -> list[Record]:
             pipeline.hgetall(job_keys(job_id.decode()).record)
         raws = pipeline.execute()
     records = (parse_record(i.decode(), raw) for i, raw in zip(found, raws, strict=True))
-    return [record for record in records if record is not None]
+    return [_priced(record) for record in records if record is not None]
+
+
+def _priced(record: Record) -> Record:
+    """The record with what its job costs so far, by the prices of this process."""
+    import msgspec
+
+    from worker.ledger.totals import money_of
+
+    money = money_of(record.spent, current()) if record.spent else None
+    return msgspec.structs.replace(record, cost=money)
 
 
 def queues(count: int = 20) -> list[Queue]:

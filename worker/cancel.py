@@ -18,7 +18,9 @@ from settings.model import Settings
 from worker.admission import line
 from worker.errors import UnknownJob
 from worker.keys import SUBMITTING, job_keys
+from worker.ledger.catching_up import book_recorded, catch_up
 from worker.log import entries, reader
+from worker.log.claim import claim_of
 from worker.outcomes import Outcome
 from worker.results import revoke
 from worker.scripts import script
@@ -65,9 +67,11 @@ def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str, purpose:
     """Raise the fence and seal what text there is. False when a worker was faster."""
     keys = job_keys(job_id)
     reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", purpose])
-    if reply[0] != b"claimed":
+    claim = claim_of(reply)
+    if isinstance(claim, str):
         return False
-    attempt, text = reply[1], reader.text_of(client, job_id)
+    catch_up(client, job_id, claim)
+    attempt, text = claim.attempt, reader.text_of(client, job_id)
     end = entries.End(
         offset=len(text),
         outcome=Outcome.CANCELLED,
@@ -76,12 +80,15 @@ def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str, purpose:
         reason="cancelled while it waited",
     )
     sealed = entries.encode(end)
-    first = entries.check_of_first(reply[2])
+    first = entries.check_of_first(claim.first)
     check = entries.check_behind(sealed, first)
     fields = ["reason", end.reason, "length", len(text)]
     place = [f"{attempt}-0", first, attempt, 1, sealed, check]
     args = [*place, Outcome.CANCELLED, *settings.retention.ages_s, *fields]
-    return bool(_SEAL.call(client, [keys.log, keys.record, keys.tombstone], args) == 1)
+    sealed_now: bool = _SEAL.call(client, [keys.log, keys.record, keys.tombstone], args) == 1
+    if sealed_now:
+        book_recorded(client, job_id, claim, settings.retention.spend_s)
+    return sealed_now
 
 
 def _tell_celery(celery: Celery, client: redis.Redis, job_id: str) -> None:

@@ -20,6 +20,16 @@ JOBS = "ls:jobs"
 SUBMITTING = "ls:submitting"
 
 
+#: Attempts whose spending is in the books, and whose job's record may not say so yet, by the time
+#: (ms) they may be forgotten. It shares a shard with the books of every day.
+ENTERED = "ls:{books}:entered"
+
+
+def books_key(day: str) -> str:
+    """What was spent on a UTC day: a hash, gone when its retention is over."""
+    return f"ls:{{books}}:{day}"
+
+
 @dataclass(frozen=True, slots=True)
 class JobKeys:
     """`record` is a hash, `log` a stream, `tombstone` a string: the outcome of an ended job, which

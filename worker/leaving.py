@@ -18,13 +18,16 @@ from worker.admission import line
 from worker.admission.line import Ending, Lease, Spent
 from worker.errors import StoreRefused
 from worker.keys import job_keys
+from worker.ledger.paying import Paying
+from worker.ledger.spending import WASTED
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
-from worker.log.writer import Writer
+from worker.log.writer import Fields, Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
 from worker.scripts import script
 from worker.seeing.witness import Witness
+from worker.terms import OnInterrupt
 from worker.work import Sealed, Yielded
 
 _RELEASE = script("worker.log", "release")
@@ -45,6 +48,7 @@ class Leaving:
     commit: GroupCommit
     lease: Lease
     seen: Witness
+    paying: Paying | None = None
     pump: Pump | None = None
     ending: Ending = ""
     #: The provider did nothing for it.
@@ -73,12 +77,20 @@ class Leaving:
         reason: str,
         *,
         failure: bool,
+        cause: str,
         wait_s: float = 0.0,
         forget: bool = False,
     ) -> Yielded:
-        await writer.hand_back("handed_back", reason, failure=failure, forget=forget)
+        """`cause`: in a word, why what was paid for it may be thrown away."""
+        resumable = self.pump is not None and self.pump.resumable and not forget
+        record: Fields = {}
+        if not resumable:
+            # A response that goes on is paid for by whoever takes it up.
+            record = self._recorded("" if self._is_continued(writer) else cause)
+        await writer.hand_back("handed_back", reason, failure=failure, forget=forget, record=record)
+        await self._book()
         sticky = "" if forget else None
-        if self.pump is not None and self.pump.resumable and not forget:
+        if self.pump is not None and resumable:
             sticky = self.pump.key.alias
         wait_ms, spent = int(wait_s * 1000), self.spent
         back = line.settle(self.lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
@@ -90,8 +102,14 @@ class Leaving:
         """The answer is whole and stays; a second request has to wait for its share of the limits
         like any other."""
         await writer.hand_back(
-            "repair", reason, failure=False, forget=True, answered=self.before + self.tokens
+            "repair",
+            reason,
+            failure=False,
+            forget=True,
+            answered=self.before + self.tokens,
+            record=self._recorded(""),
         )
+        await self._book()
         back = line.settle(self.lease, back=True, spent=self.spent, sticky="")
         await self.commit.call(*back)
         self.seen.used(self.tokens)
@@ -109,10 +127,12 @@ class Leaving:
             usage=usage,
             ages_s=self.settings.retention.ages_s,
             record={
+                **self._recorded(outcome if outcome in WASTED else ""),
                 "usage": msgspec.json.encode(usage),
                 "result": msgspec.json.encode(result),
             },
         )
+        await self._book()
         self.seen.sealed(outcome, writer.length, self.tokens)
         return Sealed(outcome, reason, result)
 
@@ -129,3 +149,17 @@ class Leaving:
             await self.commit.call(*back)
         self.seen.refused(error, wait_s, self.wasted())
         return Yielded(str(error))
+
+    def _recorded(self, wasted: str) -> Fields:
+        if self.paying is None:
+            return {}
+        return self.paying.recorded(self.pump, unpaid=self.refused, wasted=wasted)
+
+    async def _book(self) -> None:
+        if self.paying is not None:
+            await self.paying.book()
+
+    def _is_continued(self, writer: Writer) -> bool:
+        """Whether the next attempt makes use of this one's text."""
+        policy = "" if self.paying is None else self.paying.claim.on_interrupt
+        return policy == OnInterrupt.CONTINUE and writer.length > 0

@@ -67,6 +67,7 @@ class Pump:
         self._writer = writer
         self.key = key
         self._text = [said] if said else []
+        self._said = len(self._text)
         self._at = None if point is None else Resumable(point.response_id, point.sequence)
         self._rejoined = 0
         self._thought = 0
@@ -81,7 +82,12 @@ class Pump:
     @property
     def produced(self) -> int:
         """Tokens that came, as far as deltas tell; what the provider counts comes at the end."""
-        return self._thought + len(self._text)
+        return self._thought + len(self._text) - self._said
+
+    @property
+    def thought(self) -> int:
+        """Those of them that were reasoning."""
+        return self._thought
 
     @property
     def resumable(self) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from worker.ledger.spending import Spending
+from worker.ledger.totals import Money
 from worker.log.entries import Tokens
 
 
@@ -50,6 +52,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     cancel_ms: int = 0
     deadline_ms: int = 0
     due_ms: int = 0
+    #: Up to which attempt `spent` is complete, and in the books of its day.
+    accounted: int = 0
+    booked: int = 0
+    spent: tuple[Spending, ...] = ()
+    #: What `spent` costs; filled in by who knows the prices.
+    cost: Money | None = None
     on_interrupt: str = "auto"
 
 
@@ -61,7 +69,7 @@ def parse_record(job_id: str, raw: Mapping[bytes, bytes]) -> Record | None:
     """The record in the reply of HGETALL; None when there is none."""
     if not raw:
         return None
-    values: dict[str, Any] = {"id": job_id}
+    values: dict[str, Any] = {"id": job_id, "spent": _spent(raw)}
     for name, value in raw.items():
         field = name.decode()
         if field in _INTEGERS:
@@ -71,3 +79,9 @@ def parse_record(job_id: str, raw: Mapping[bytes, bytes]) -> Record | None:
         elif field in Record.__struct_fields__:
             values[field] = value.decode()
     return msgspec.convert(values, Record)
+
+
+def _spent(raw: Mapping[bytes, bytes]) -> list[Spending]:
+    fields = (value for name, value in raw.items() if name.startswith(b"spent:"))
+    found = (msgspec.json.decode(value, type=Spending) for value in fields)
+    return sorted(found, key=lambda spending: spending.attempt)

@@ -19,6 +19,8 @@ from worker.admission.line import Spent
 from worker.errors import LogGone, StoreError, StoreRefused
 from worker.keys import job_keys
 from worker.leaving import Leaving
+from worker.ledger.booking import Payer
+from worker.ledger.paying import Paying, book_recorded
 from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.entries import Mode, Tokens
@@ -128,14 +130,25 @@ class Attempt:
             kept=kept,
             stored=self._seen.stored,
         )
-        if (
-            ended := ended_before(claim, self._work, self._settings.worker.max_crashes)
-        ) is not None:
+        ended = ended_before(claim, self._work, self._settings.worker.max_crashes)
+        self._leaving.paying = paying = self._paying(claim)
+        await paying.catch_up(goes_on=ended is None)
+        if ended is not None:
             return await self._leaving.seal(writer, *ended)
         if claim.deadline_ms:
             loop = asyncio.get_running_loop()
             self._deadline = loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
         return await self._streamed(writer, claim, said)
+
+    def _paying(self, claim: Claim) -> Paying:
+        return Paying(
+            self._commit,
+            self._lease.job_id,
+            self._lease.key,
+            claim.account.ticket.model,
+            claim,
+            self._settings.retention.spend_s,
+        )
 
     async def _claim(self) -> Claim | str:
         reply = await self._commit.call(
@@ -150,10 +163,18 @@ class Attempt:
             # Sealed by a worker that died before Celery heard of it: say it again.
             record = await self._record()
             if record is not None:
+                await self._catch_up(record)
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
         await self._commit.call(*line.settle(self._lease, back=False))
         self._seen.not_claimed()
         return Yielded(f"not claimed: {why}")
+
+    async def _catch_up(self, record: Record) -> None:
+        """Book what a worker wrote down that died before it could book it."""
+        if record.accounted > record.booked:
+            payer = Payer(job_id=record.id, task=record.task, tenant=record.tenant)
+            kept_s = self._settings.retention.spend_s
+            await book_recorded(self._commit, payer, record.accounted, kept_s)
 
     async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
         try:
@@ -215,9 +236,8 @@ class Attempt:
     async def _halted(self, writer: Writer) -> Verdict:
         why = self._stopping.why
         if why is Stop.DRAIN:
-            return await self._leaving.hand_back(
-                writer, "the worker is shutting down", failure=False
-            )
+            reason = "the worker is shutting down"
+            return await self._leaving.hand_back(writer, reason, failure=False, cause="drained")
         if why is Stop.LOST:
             self._seen.lost(self._leaving.wasted())
             return Yielded("the lease was lost")
@@ -236,7 +256,7 @@ class Attempt:
         told = await answers.told(self._commit, self._settings, self._lease, failure)
         self._leaving.ending, self._leaving.refused = "refused", told.unused
         if told.free:
-            return await self._leaving.hand_back(writer, reason, failure=False)
+            return await self._leaving.hand_back(writer, reason, failure=False, cause=failure.kind)
         gone = rejoining and not failure.retryable
         last = self._failures + 1 >= self._settings.worker.max_attempts
         if told.fails or (not gone and (last or not failure.retryable)):
@@ -249,7 +269,12 @@ class Attempt:
             wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
         # A response that is gone, or says something else now, leaves only a marked restart.
         return await self._leaving.hand_back(
-            writer, str(failure), failure=not gone, wait_s=0.0 if gone else wait_s, forget=gone
+            writer,
+            str(failure),
+            failure=not gone,
+            cause=failure.kind,
+            wait_s=0.0 if gone else wait_s,
+            forget=gone,
         )
 
     async def _record(self) -> Record | None:

@@ -20,6 +20,7 @@ COMMANDS = {
     "jobs": "List jobs, newest first.",
     "show": "Show one job: its state, result and cost.",
     "cancel": "Cancel a job, waiting or running.",
+    "spend": "Show what was spent, and what of it was wasted.",
     "cost": "Show what tokens cost, by model.",
     "verify": "Prove that a job's log is whole.",
     "queue": "Show who waits, for what, and until when.",

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from worker.records import Record
+
+#: Shown in their own way, or of no use to people.
+_APART = frozenset({"result", "spent", "cost", "accounted", "booked"})
 
 _EPILOG = """\b
 Examples:
@@ -32,14 +40,29 @@ def command(job: str, as_json: bool) -> None:
         click.echo(msgspec.json.encode(record).decode())
         return
     for name, value in msgspec.to_builtins(record).items():
-        if name != "result" and value not in ("", 0, None):
+        if name not in _APART and value not in ("", 0, None):
             click.echo(f"{name:<12} {_readable(name, value)}")
+    _show_cost(record)
     if isinstance(record.result, str):
         click.echo()
         click.echo(record.result)
     elif record.result is not None:
         click.echo(f"result       {', '.join(record.result.get('files', {})) or 'no file changed'}")
         click.echo(f"             longstream refactor --resume {record.id} shows the diff")
+
+
+def _show_cost(record: Record) -> None:
+    """What the job costs, and what each attempt has used."""
+    from worker.ledger.totals import shown
+
+    if record.cost is not None:
+        click.echo(f"{'cost':<12} {shown(record.cost)}")
+    for each in record.spent:
+        tokens = each.tokens
+        said = [f"{tokens.input:,} input", f"{tokens.output:,} output"]
+        said += [f"wasted: {each.wasted}"] if each.wasted else []
+        said += ["an estimate"] if each.estimated else []
+        click.echo(f"  attempt {each.attempt:<2} {', '.join(said)} ({each.model}, key {each.key})")
 
 
 def _readable(name: str, value: object) -> str:

@@ -117,9 +117,16 @@ class Cluster:
         return seen
 
     def ledger(self) -> list[dict[str, Any]]:
-        with urllib.request.urlopen(self.base.removesuffix("/v1") + "/ledger", timeout=10) as reply:
-            entries: list[dict[str, Any]] = json.load(reply)
-        return entries
+        return self._told("/ledger")
+
+    def bill(self) -> list[dict[str, Any]]:
+        """What the simulator wants to be paid for, by key and model."""
+        return self._told("/bill")
+
+    def _told(self, path: str) -> list[dict[str, Any]]:
+        with urllib.request.urlopen(self.base.removesuffix("/v1") + path, timeout=10) as reply:
+            found: list[dict[str, Any]] = json.load(reply)
+        return found
 
     def close(self) -> None:
         self.client.close()

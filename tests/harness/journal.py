@@ -56,6 +56,10 @@ class Journal:
             kept=kept,
         )
 
+    def writer_of(self, claim: Claim) -> Writer:
+        """The writer of an attempt that keeps no text."""
+        return Writer(self._commit, self.keys, claim.attempt, claim.first, buffer_bytes=1 << 20)
+
     def log(self) -> list[Stored]:
         return read_stored(self.store.sync.execute_command, self.keys.log)
 

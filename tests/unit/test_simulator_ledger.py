@@ -53,3 +53,32 @@ def test_a_seed_is_counted_and_the_count_is_bounded() -> None:
 def test_a_key_is_known_by_its_hash_only() -> None:
     assert "secret" not in key_hash("secret")
     assert key_hash("secret") == key_hash("secret") != key_hash("other")
+
+
+def answered(ledger: Ledger, number: int, tokens: int, status: int = 200) -> Entry:
+    entry = kept(ledger, number)
+    entry.key, entry.status = "key-1", status
+    entry.sent(Send(data=b"-", text="t", text_tokens=tokens))
+    return entry
+
+
+def test_the_bill_has_every_token_also_of_what_was_pushed_out_or_cut() -> None:
+    ledger = Ledger(entries=2)
+    cut = answered(ledger, 0, 7)
+    for number in range(1, 5):
+        answered(ledger, number, 1).ended = 1.0
+    cut.sent(Send(data=b"-", text="t", text_tokens=3))
+    cut.ended, cut.client_disconnected = 2.0, True
+
+    (line,) = ledger.bill()
+    prompt = chat_ask().prompt_tokens
+    assert (line.key, line.requests, line.completion_tokens) == ("key-1", 5, 14)
+    assert line.prompt_tokens == 5 * prompt
+
+
+def test_a_refusal_and_a_response_taken_up_again_are_free() -> None:
+    ledger = Ledger()
+    answered(ledger, 1, 0, status=429)
+    answered(ledger, 2, 0).asked = False
+
+    assert ledger.bill() == []

@@ -18,7 +18,8 @@
 --          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
 --          failures, resume, ms left until the deadline or '', and for who watches: when the job
 --          was submitted, when the attempt before began (0: none), when this one, its policy;
---          what is to be corrected, or ''}
+--          what is to be corrected, or ''; and of the money {attempts accounted for,
+--          attempts booked, task, ticket}}
 local log, record = KEYS[1], KEYS[2]
 local lease, worker, key, purpose = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
@@ -26,6 +27,8 @@ local state, held, model, crashes, cancelled, why, failures, resume, policy, dea
   before, repair = unpack(redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes',
     'cancel_ms', 'why', 'failures', 'resume', 'on_interrupt', 'deadline_ms', 'created_ms',
     'attempt_ms', 'repair'))
+local accounted, booked, task, ticket = unpack(
+  redis.call('HMGET', record, 'accounted', 'booked', 'task', 'ticket'))
 crashes, failures = tonumber(crashes or 0), tonumber(failures or 0)
 cancelled, resume, policy = tonumber(cancelled or 0), resume or '', policy or 'auto'
 
@@ -38,7 +41,8 @@ local function claimed(attempt, payload)
   return { 'claimed', attempt, payload, lost, cancelled, failures, resume,
     deadline and tonumber(deadline) - now or '', tonumber(created or now),
     tonumber(redis.call('HGET', record, 'before_ms') or 0),
-    tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy, repair or '' }
+    tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy, repair or '',
+    { tonumber(accounted or 0), tonumber(booked or 0), task or '', ticket or '' } }
 end
 
 if not state then return { 'unknown' } end

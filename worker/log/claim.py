@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from worker.admission.line import PLAIN, Ticket
 from worker.log import entries
 from worker.log.cursor import Cursor
 from worker.log.entries import Mode
@@ -27,6 +28,17 @@ class Repair(msgspec.Struct, frozen=True):
     base: str
     offset: int
     used: entries.Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the record says of the money: up to which attempt it is known and booked, and whose it
+    is."""
+
+    accounted: int
+    booked: int
+    task: str
+    ticket: Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +67,7 @@ class Claim:
     began_ms: int
     #: What becomes of the answer when its stream is interrupted.
     on_interrupt: str
+    account: Account
     #: What this attempt corrects; None: nothing.
     repair: Repair | None = None
 
@@ -68,7 +81,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
     if reply[0] != b"claimed":
         return bytes(reply[0]).decode()
     _, attempt, first, lost, cancelled, failures, resume, deadline_ms, *rest = reply
-    created_ms, before_ms, began_ms, policy, repair = rest
+    created_ms, before_ms, began_ms, policy, repair, money = rest
     entry = entries.decode(first)
     assert isinstance(entry, entries.Attempt)
     rejoining = entry.mode is Mode.REATTACH
@@ -89,4 +102,15 @@ def claim_of(reply: list[Any]) -> Claim | str:
         began_ms=began_ms,
         on_interrupt=policy.decode(),
         repair=msgspec.json.decode(repair, type=Repair) if repair else None,
+        account=_account(money),
+    )
+
+
+def _account(reply: list[Any]) -> Account:
+    accounted, booked, task, ticket = reply
+    return Account(
+        accounted=accounted,
+        booked=booked,
+        task=task.decode(),
+        ticket=msgspec.json.decode(ticket, type=Ticket) if ticket else PLAIN,
     )

@@ -13,6 +13,7 @@
 -- ARGV[9]  1 when the provider's response can not be taken up again, else 0
 -- ARGV[10] the tokens of an answer that is whole and is to be corrected in the next attempt, behind
 --          the note; else ''
+-- ARGV[11+] fields and values for the record
 -- Returns  1 when handed back; else {id, check} of the entry the log ends with, '' when there
 --          is no log
 local log, record = KEYS[1], KEYS[2]
@@ -24,7 +25,7 @@ if last[1] ~= ARGV[1] or (ARGV[2] ~= '' and last[2][4] ~= ARGV[2]) then
 end
 
 redis.call('XADD', log, 'NOMKSTREAM', ARGV[3] .. '-' .. ARGV[4], 'e', ARGV[5], 'c', ARGV[6])
-redis.call('HSET', record, 'state', 'waiting', 'why', ARGV[7])
+redis.call('HSET', record, 'state', 'waiting', 'why', ARGV[7], unpack(ARGV, 11))
 redis.call('HINCRBY', record, 'failures', ARGV[8])
 if ARGV[9] == '1' then redis.call('HDEL', record, 'resume') end
 if ARGV[10] ~= '' then

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -25,6 +25,9 @@ from worker.log.commit import GroupCommit
 from worker.log.cursor import START, Cursor
 from worker.log.stored import Stored
 from worker.scripts import Script, script
+
+#: Fields of the record that change in the same step.
+Fields = Mapping[str, str | bytes | int]
 
 _APPEND = script("worker.log", "append")
 _SEAL = script("worker.log", "seal")
@@ -120,7 +123,7 @@ class Writer:
         reason: str = "",
         usage: entries.Tokens | None = None,
         ages_s: tuple[int, int, int],
-        record: dict[str, str | bytes | int] | None = None,
+        record: Fields | None = None,
     ) -> None:
         """Flush, then close the log for good and end the record. `ages_s`: how long log, record and
         tombstone are kept. Raises Fenced or LogGone."""
@@ -133,10 +136,9 @@ class Writer:
             reason=reason,
             usage=usage,
         )
-        fields: list[Any] = ["reason", reason, "length", self.length]
-        for name, value in (record or {}).items():
-            fields += [name, value]
-        await self._last(_SEAL, end, [outcome, *ages_s, *fields])
+        fields = chain(*(record or {}).items())
+        args = [outcome, *ages_s, "reason", reason, "length", self.length, *fields]
+        await self._last(_SEAL, end, args)
 
     async def hand_back(
         self,
@@ -146,6 +148,7 @@ class Writer:
         failure: bool,
         forget: bool = False,
         answered: entries.Tokens | None = None,
+        record: Fields | None = None,
     ) -> None:
         """Flush, then end the attempt: the job waits again. `forget`: the provider's response can
         not be taken up. `answered`: the answer is whole and stays, for the next attempt to have it
@@ -153,7 +156,8 @@ class Writer:
         await self.flush()
         note = entries.Note(offset=self.length, what=what, reason=reason)
         used = "" if answered is None else entries.encode(answered)
-        await self._last(_HAND_BACK, note, [reason, int(failure), int(forget), used])
+        fields = chain(*(record or {}).items())
+        await self._last(_HAND_BACK, note, [reason, int(failure), int(forget), used, *fields])
 
     async def _last(self, closing: Script, entry: entries.Entry, args: list[Any]) -> None:
         """Put the attempt's last entry behind everything else, with what its script changes."""

@@ -10,71 +10,13 @@ import hashlib
 from collections import OrderedDict
 from typing import Any
 
-import msgspec
-
 from tasks.local.simulator.ask import Ask
-from tasks.local.simulator.steps import Send
+from tasks.local.simulator.bill import Bill, Line
+from tasks.local.simulator.entry import Entry as Entry
 
 ENTRIES = 10_000
 #: All texts of the ledger together; long answers push old entries out sooner.
 TEXT_CHARS = 64_000_000
-
-
-class Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    reasoning_tokens: int = 0
-
-
-class Entry(msgspec.Struct):
-    """One request. `visible_sent` is always a prefix of `visible`, the text intended.
-
-    `usage` is what was generated so far, also when the client left or the stream broke.
-    `finished` says that the script was performed to its end; `ending` how that end looked.
-    """
-
-    id: str
-    path: str
-    key: str
-    arrived: float
-    model: str = ""
-    prompt_seed: str = ""
-    nth: int = 0
-    parameters: dict[str, Any] = {}
-    status: int = 0
-    bytes_sent: int = 0
-    visible_chars_sent: int = 0
-    visible: str = ""
-    finish: str = ""
-    ending: str = ""
-    finished: bool = False
-    client_disconnected: bool = False
-    first_byte: float | None = None
-    ended: float | None = None
-    #: False when the tokens are billed whether a client reads them or not.
-    billed_as_sent: bool = True
-    usage: Usage = msgspec.field(default_factory=Usage)
-
-    def sent(self, step: Send) -> None:
-        """Count what `step` carried."""
-        self.bytes_sent += len(step.data)
-        self.visible_chars_sent += len(step.text)
-        if step.finish:
-            self.finish = step.finish
-        if self.billed_as_sent:
-            self.usage.reasoning_tokens += step.thinking_tokens
-            self.usage.completion_tokens += step.text_tokens + step.thinking_tokens
-
-    def bill(self, visible: int, thinking: int) -> None:
-        """Set what was generated, whatever was sent."""
-        self.usage.reasoning_tokens = thinking
-        self.usage.completion_tokens = visible + thinking
-
-    def view(self) -> dict[str, Any]:
-        """The entry as it is shown."""
-        shown: dict[str, Any] = msgspec.to_builtins(self)
-        shown["visible_sent"] = self.visible[: self.visible_chars_sent]
-        return shown
 
 
 def key_hash(secret: str) -> str:
@@ -91,6 +33,9 @@ class Ledger:
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._text_chars = 0
         self._asked: OrderedDict[bytes, int] = OrderedDict()
+        #: Pushed out while they still ran.
+        self._running: list[Entry] = []
+        self._bill = Bill()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -126,9 +71,20 @@ class Ledger:
         found = list(self._entries.values())
         return [entry.view() for entry in (found if last is None else found[-last:])]
 
+    def bill(self) -> list[Line]:
+        """What every key is to pay for, whatever was pushed out."""
+        for entry in [entry for entry in self._running if entry.ended is not None]:
+            self._running.remove(entry)
+            self._bill.settle(entry)
+        return self._bill.lines([*self._entries.values(), *self._running])
+
     def _trim(self) -> None:
         while len(self._entries) > 1 and (
             len(self._entries) > self._limit or self._text_chars > self._text_limit
         ):
             _, gone = self._entries.popitem(last=False)
             self._text_chars -= len(gone.visible)
+            if gone.ended is None:
+                self._running.append(gone)
+            else:
+                self._bill.settle(gone)

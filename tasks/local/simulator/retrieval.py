@@ -114,7 +114,7 @@ class Responses:
         if not after.removeprefix("-").isdecimal():
             return failures.failure(400, "Invalid 'starting_after'.", param="starting_after")
         number = int(after)
-        entry.billed_as_sent = False
+        entry.billed_as_sent = entry.asked = False
         self._ledger.open(entry)
         self._ledger.intend(entry, stored.ask, remaining_text(stored, number))
         entry.usage.prompt_tokens = 0

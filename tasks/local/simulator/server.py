@@ -1,8 +1,8 @@
 """The routes of the simulator, and one task per connection.
 
-`/v1/...` is the provider and wants a bearer credential, any but `invalid...`. `/ledger` and
-`/health` are for tests and people. Every answer carries `x-request-id`; of generations it is
-their id in the ledger too.
+`/v1/...` is the provider and wants a bearer credential, any but `invalid...`. `/ledger`,
+`/bill` and `/health` are for tests and people. Every answer carries `x-request-id`; of generations
+it is their id in the ledger too.
 """
 
 from __future__ import annotations
@@ -146,6 +146,8 @@ class Simulator:
             return self._health()
         if path == "/limits":
             return self._judge.report()
+        if path == "/bill":
+            return failures.body(msgspec.json.encode(self.ledger.bill()))
         if path == "/ledger" or path.startswith("/ledger/"):
             return self._ledger(path, request.parameters.get("last", ""))
         if path == "/v1/models" or path.startswith("/v1/models/"):

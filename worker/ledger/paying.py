@@ -1,0 +1,149 @@
+"""What one attempt pays for: its own stream, and what attempts before it left unsaid.
+
+First `catch_up`, when the job is claimed; then `spending` goes into the record with the seal or the
+hand-back, in the same step; then `book`. Each can be repeated, and whoever comes next repeats it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from worker.keys import job_keys
+from worker.ledger import booking
+from worker.ledger.booking import Payer
+from worker.ledger.spending import Spending, unsaid
+from worker.log.claim import Claim
+from worker.log.commit import GroupCommit
+from worker.log.cursor import Cursor
+from worker.log.entries import Mode, Tokens
+from worker.log.stored import aread_stored
+from worker.log.writer import Fields
+from worker.pump import Pump
+
+_NOTHING = Spending(attempt=0, at_ms=0)
+
+
+@dataclass(slots=True)
+class Paying:
+    """Of one attempt, from its claim on. `kept_s`: how long the books of a day are kept."""
+
+    commit: GroupCommit
+    job_id: str
+    key: str
+    model: str
+    claim: Claim
+    kept_s: int
+    _claimed_at: float = field(default_factory=time.monotonic)
+    #: What an earlier attempt had of the response that this one takes up.
+    _taken_up: Spending = _NOTHING
+    _spent: Spending | None = None
+
+    @property
+    def payer(self) -> Payer:
+        account = self.claim.account
+        return Payer(job_id=self.job_id, task=account.task, tenant=account.ticket.tenant)
+
+    def now_ms(self) -> int:
+        """The server's time, as far as the claim told it."""
+        return self.claim.began_ms + int((time.monotonic() - self._claimed_at) * 1000)
+
+    async def catch_up(self, *, goes_on: bool) -> None:
+        """Account for and book what earlier attempts left. `goes_on`: a response that this attempt
+        takes up is not over, and is paid for at its own end."""
+        account, before = self.claim.account, self.claim.attempt - 1
+        upto = account.accounted
+        if before > account.accounted:
+            log = job_keys(self.job_id).log
+            stored = await aread_stored(self.commit.command, log, Cursor(before + 1, 0))
+            mode, prompt = self.claim.mode, account.ticket.prompt
+            earlier = [each for each in stored if each.at.attempt <= before]
+            spent = unsaid(earlier, account.accounted, mode, prompt, self.claim.began_ms)
+            upto = before
+            if goes_on and mode is Mode.REATTACH and spent:
+                self._taken_up = spent.pop()
+                upto = spent[-1].attempt if spent else account.accounted
+            await self.commit.call(*booking.account(self.job_id, upto, spent))
+        if upto > account.booked:
+            await self._book_what_is_recorded(upto)
+
+    def recorded(self, pump: Pump | None, *, unpaid: bool, wasted: str) -> Fields:
+        """What the record is to say of this attempt, with the step that ends it."""
+        tokens, estimated = self._used(pump, unpaid=unpaid)
+        fields: dict[str, str | bytes | int] = {"accounted": self.claim.attempt}
+        if tokens != Tokens():
+            self._spent = Spending(
+                attempt=self.claim.attempt,
+                at_ms=self.now_ms(),
+                key=self.key,
+                model=self.model,
+                tokens=tokens,
+                wasted=wasted,
+                estimated=estimated,
+            )
+            fields[f"spent:{self.claim.attempt}"] = msgspec.json.encode(self._spent)
+        return fields
+
+    async def book(self) -> None:
+        """Into the books with what `recorded` said; call it when that has been written."""
+        upto = self.claim.attempt
+        if self._spent is None:
+            return
+        if not await self._booked([self._spent], upto, self._spent.at_ms):
+            await self._book_what_is_recorded(upto)
+
+    async def _book_what_is_recorded(self, upto: int) -> None:
+        await book_recorded(self.commit, self.payer, upto, self.kept_s)
+
+    async def _booked(self, spent: list[Spending], upto: int, read_ms: int) -> bool:
+        return await _booked(self.commit, self.payer, spent, upto, read_ms, self.kept_s)
+
+    def _used(self, pump: Pump | None, *, unpaid: bool) -> tuple[Tokens, bool]:
+        """The tokens, and whether they are an estimate."""
+        if pump is None:
+            return self._taken_up.tokens, True
+        if pump.tokens != Tokens():
+            return pump.tokens, False
+        if unpaid and self._taken_up is _NOTHING:
+            return Tokens(), False
+        before = self._taken_up.tokens
+        estimate = Tokens(
+            input=self.claim.account.ticket.prompt,
+            output=before.output + pump.produced,
+            reasoning=before.reasoning + pump.thought,
+        )
+        return estimate, True
+
+
+async def book_recorded(commit: GroupCommit, payer: Payer, upto: int, kept_s: int) -> None:
+    """Book what the job's record has up to attempt `upto` and the books lack."""
+    while True:
+        seconds, micros = await commit.command("TIME")
+        read_ms = int(seconds) * 1000 + int(micros) // 1000
+        raw = await commit.command("HGETALL", job_keys(payer.job_id).record)
+        spent = booking.unbooked(raw, upto)
+        if not spent or await _booked(commit, payer, spent, upto, read_ms, kept_s):
+            return
+
+
+async def _booked(
+    commit: GroupCommit,
+    payer: Payer,
+    spent: list[Spending],
+    upto: int,
+    read_ms: int,
+    kept_s: int,
+) -> bool:
+    """False: the record must be read again first."""
+    for each in spent:
+        reply = await commit.call(*booking.book(payer, each, read_ms=read_ms, kept_s=kept_s))
+        if reply == booking.STALE:
+            return False
+    await commit.call(*booking.booked(payer.job_id, upto))
+    forgetting: Any = [commit.call(*booking.forget(payer, each)) for each in spent]
+    await asyncio.gather(*forgetting)
+    return True
