@@ -1,8 +1,12 @@
-"""The messages a worker receives: none stops it, and none is shown.
+"""The messages a worker receives: none stops it, none is shown, and none is lost.
 
 Celery puts the arguments of a task into its events, and the body of a message it cannot use into
 the log; arguments are prompts. And a message without an id looks to it like a lost connection: it
 reconnects and fetches the same message, for ever.
+
+A message that was granted a lease is acknowledged when it begins: the lease decides what becomes of
+its job. One that came by name is a job's only trace until it is in the line, so it is acknowledged
+behind that; should its worker die in between, `revive` brings it back.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from typing import Any
 from celery.exceptions import InvalidTaskError
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
+
+from worker.steps.publish import LEASE_HEADER
 
 #: The arguments of Celery's log lines that name the fault, by how the lines begin.
 _DISCARDED = {
@@ -27,6 +33,9 @@ _DISCARDED = {
 class QuietRequest(Request):
     """A received message whose arguments no event and no log line shows."""
 
+    #: A message that came by name has been taken up, and its job is not in the line yet.
+    _entering = False
+
     @property
     def argsrepr(self) -> str:
         return "()"
@@ -34,6 +43,28 @@ class QuietRequest(Request):
     @property
     def kwargsrepr(self) -> str:
         return "{}"
+
+    @property
+    def eta(self) -> None:
+        """No job waits for its time in a worker's memory: it enters the line at once, and waits
+        there."""
+        return
+
+    def on_accepted(self, pid: Any, time_accepted: Any) -> None:
+        self._entering = LEASE_HEADER not in self.request_dict
+        super().on_accepted(pid, time_accepted)
+
+    def acknowledge(self) -> None:
+        if not self._entering:
+            super().acknowledge()
+
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        """Called however a task ends that came by name: in the line, which Celery ignores, or with
+        an error."""
+        self._entering = False
+        done = super().on_failure(exc_info, *args, **kwargs)
+        self.acknowledge()
+        return done
 
 
 class ToughConsumer(Consumer):

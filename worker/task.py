@@ -165,7 +165,8 @@ class StreamingTask(Task):
         _thread.held = None
         if lease is None:
             # Sent by name, past `apply_async`: into the line with it, under the same id.
-            self.signature_from_request(self.request, args, kwargs).apply_async()
+            entering = self.signature_from_request(self.request, args, kwargs)
+            entering.apply_async(eta=self.request.eta)
             raise Ignore
         here = engine(self.app, str(self.request.hostname))
         message = here.message(lease.job_id) or _NO_RECORD

@@ -12,7 +12,7 @@ from settings import load
 from tests.harness.celery_app import client_of
 from tests.harness.valkey import Valkey
 from worker.keys import direct_queue
-from worker.steps.publish import discard
+from worker.steps.broker import discard, revive
 from worker.store import connect
 
 QUEUE = direct_queue("w1@host")
@@ -31,3 +31,22 @@ def test_the_queue_and_what_was_fetched_from_it_are_gone(
         client.zadd("unacked_index", {"tag": time.time()})
         discard(app, QUEUE)
         assert client.exists(queue, "unacked", "unacked_index") == (0 if own else 3)
+
+
+def test_what_a_dead_worker_had_fetched_by_name_comes_back(valkey: Valkey, tmp_path: Path) -> None:
+    """Not what was fetched a moment ago, nor what belongs to a worker's own queue."""
+    environ = {"LONGSTREAM_REDIS_URL": valkey.url, "LONGSTREAM_SIMULATOR_URL": "http://127.0.0.1:1"}
+    message = {"body": "", "headers": {}, "properties": {"delivery_info": {}, "priority": 0}}
+    with connect(valkey.url) as client, client_of(load(environ, tmp_path)) as app:
+        client.flushall()
+        for tag, queue, age_s in (
+            ("a", "longstream", 90),
+            ("b", "longstream", 1),
+            ("c", QUEUE, 90),
+        ):
+            client.hset("unacked", tag, json.dumps([message, "", queue]))
+            client.zadd("unacked_index", {tag: time.time() - age_s})
+        assert revive(app, 60) == 1
+        assert client.llen("longstream") == 1
+        assert sorted(client.hkeys("unacked")) == [b"b", b"c"]
+        assert revive(app, 60) == 0

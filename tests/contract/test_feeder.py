@@ -27,6 +27,7 @@ def test_a_worker_that_is_shutting_down_leaves_wake_ups_to_others(store: Store) 
         publish=lambda *_: None,
         cancel=lambda _: None,
         discard=lambda _: None,
+        revive=lambda _: 0,
     )
     feeding.start()
     wait_until(
@@ -56,7 +57,12 @@ def test_a_job_that_can_not_be_published_waits_a_moment(
         raise error
 
     feeding = Feeder(
-        line.settings, "w1", publish=publish, cancel=lambda _: None, discard=lambda _: None
+        line.settings,
+        "w1",
+        publish=publish,
+        cancel=lambda _: None,
+        discard=lambda _: None,
+        revive=lambda _: 0,
     )
     line.submit("j")
     feeding._ask(store.sync)
@@ -76,6 +82,7 @@ def test_a_feeder_that_is_closed_leaves_no_word_for_ever(store: Store) -> None:
         publish=lambda *_: None,
         cancel=lambda _: None,
         discard=lambda _: None,
+        revive=lambda _: 0,
     )
     feeding._thread = Thread(target=lambda: None)
     feeding._thread.is_alive = lambda: True  # type: ignore[method-assign]

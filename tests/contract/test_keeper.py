@@ -73,6 +73,7 @@ def test_whichever_is_back_first_leaves_the_owners_time_to_renew(store: Store, f
         publish=lambda *_: None,
         cancel=lambda _: None,
         discard=lambda _: None,
+        revive=lambda _: 0,
     )
     back: Callable[[redis.Redis], object]
     back = keeper(engine)._beat if first == "keeper" else feeding._ask

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +25,9 @@ from worker.app import LongstreamApp
 from worker.cancel import Cancelled
 from worker.keys import direct_queue, job_keys, pool_keys
 from worker.submission import plain_message
+
+# Celery stores results with a command that redis-py has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
 
 
 @pytest.fixture
@@ -66,6 +71,42 @@ def test_a_task_sent_by_name_with_a_countdown_runs(app: LongstreamApp, foreign: 
         "tasks.generate", [prompt()], {"model": PLAIN}, queue="longstream", countdown=0.5
     )
     assert sent.get(timeout=GET_S) == jobs.result(sent.id)
+
+
+def test_a_task_sent_by_name_for_later_waits_in_the_line(
+    app: LongstreamApp, shared: Cluster, foreign: Celery
+) -> None:
+    sent = foreign.send_task(
+        "tasks.generate", [prompt()], {"model": PLAIN}, queue="longstream", countdown=600
+    )
+    delayed = pool_keys("simulator").delayed
+    due = wait_until("it is in the line", lambda: shared.client.zscore(delayed, sent.id))
+    seconds, _ = shared.client.time()
+    assert 590 < due / 1000 - seconds <= 601
+    assert not shared.client.exists("unacked")
+    assert jobs.cancel(sent.id) is Cancelled.DONE
+
+
+@pytest.mark.slow
+def test_a_task_whose_worker_died_before_it_was_in_the_line_runs(
+    app: LongstreamApp, shared: Cluster
+) -> None:
+    """What is left of it is what the broker keeps of unacknowledged messages."""
+    job_id = str(uuid.uuid4())
+    message = plain_message("tasks.generate", job_id, [prompt()], {"model": PLAIN})
+    body = base64.b64encode(json.dumps(message.body).encode()).decode()
+    delivery = {"exchange": "", "routing_key": "longstream"}
+    properties = {"delivery_info": delivery, "delivery_tag": "t", "body_encoding": "base64"}
+    raw = {
+        "body": body,
+        "content-type": "application/json",
+        "content-encoding": "utf-8",
+        "headers": message.headers,
+        "properties": message.properties | properties,
+    }
+    shared.client.hset("unacked", "t", json.dumps([raw, "", "longstream"]))
+    shared.client.zadd("unacked_index", {"t": time.time() - 90})
+    assert AsyncResult(job_id, app=app).get(timeout=2 * GET_S) == jobs.result(job_id)
 
 
 def test_what_is_linked_to_a_task_sent_by_name_follows(app: LongstreamApp, foreign: Celery) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -31,6 +32,11 @@ _PAUSE_S = 1.0
 #: How long a job waits whose record can not be read, in seconds.
 _SPOILED_S = 60.0
 
+#: How often fetched messages are looked for that nobody acknowledged, in seconds, and how old one
+#: must be.
+_SWEEP_S = 15.0
+_FORGOTTEN_S = 60.0
+
 _log = structlog.get_logger()
 
 
@@ -49,12 +55,15 @@ class Feeder:
         publish: Callable[[redis.Redis, Lease], None],
         cancel: Callable[[str], None],
         discard: Callable[[str], None],
+        revive: Callable[[float], int],
     ) -> None:
         self._settings = settings
         self._worker = worker
         self._publish = publish
         self._cancel = cancel
         self._discard = discard
+        self._revive = revive
+        self._revived_at = time.monotonic()
         self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._main, name="longstream-feeder", daemon=True)
@@ -97,6 +106,7 @@ class Feeder:
                 client.delete(*self._inboxes())
 
     def _feed(self, client: redis.Redis) -> None:
+        self._sweep()
         free, sleep_s = self._ask(client)
         if self._closing.is_set():
             return
@@ -115,6 +125,14 @@ class Feeder:
         while woken is not None:
             self._heard(woken[1].decode())
             woken = self._next(client)
+
+    def _sweep(self) -> None:
+        """Now and then, bring back what workers had fetched that died. Any number of them may."""
+        if time.monotonic() < self._revived_at + _SWEEP_S:
+            return
+        self._revived_at = time.monotonic()
+        if found := self._revive(_FORGOTTEN_S):
+            _log.warning("broker.messages_revived", messages=found)
 
     def _ask(self, client: redis.Redis) -> tuple[int, float]:
         """Ask each pool; the slots left free, and how long nothing will change by itself."""

@@ -22,9 +22,10 @@ from settings.model import Settings
 from worker.engine import Engine
 from worker.keys import direct_queue
 from worker.steps import startup
+from worker.steps.broker import discard, revive
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
-from worker.steps.publish import discard, publish
+from worker.steps.publish import publish
 from worker.work import Stop
 
 _log = structlog.get_logger()
@@ -102,6 +103,7 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
         publish=lambda client, lease: publish(app, client, worker, lease),
         cancel=_stop_stream,
         discard=lambda queue: discard(app, queue),
+        revive=lambda older_than_s: revive(app, older_than_s),
     )
     _feeder.start()
     _log.info("worker.ready", worker=worker, slots=settings.worker.concurrency)

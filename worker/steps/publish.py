@@ -6,9 +6,6 @@ passes through the broker. The headers say which lease the message belongs to.
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import redis
 import structlog
 from celery import Celery
@@ -67,23 +64,3 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
                 # Whoever is told to clear up after a dead worker may die of the same fault.
                 kept_s = int(app.longstream.worker.handoff_s) + _QUEUE_KEPT_S
                 broker.expire(direct_queue(worker), kept_s)
-
-
-def discard(app: Celery, queue: str) -> None:
-    """Delete the queue of a worker that is gone; its leases are in the line again."""
-    with app.connection_for_write() as connection:
-        channel = connection.default_channel
-        channel.queue_delete(queue)
-        if hasattr(channel, "conn_or_acquire"):
-            with channel.conn_or_acquire() as broker:
-                _delete(channel, broker, queue)
-
-
-def _delete(channel: Any, broker: redis.Redis, queue: str) -> None:
-    """kombu deletes the keys of a queue only where it was bound: in the worker that is gone. And
-    what that had fetched and not begun would come back a day later, to nobody's queue."""
-    broker.delete(*(channel._q_for_pri(queue, step) for step in channel.priority_steps))
-    for tag, stored in broker.hscan_iter(channel.unacked_key):
-        if json.loads(stored)[2] == queue:
-            broker.zrem(channel.unacked_index_key, tag)
-            broker.hdel(channel.unacked_key, tag)

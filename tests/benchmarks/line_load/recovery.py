@@ -91,6 +91,7 @@ def recovery(valkey: Valkey, seconds: float) -> Recovery:
         publish=provider.answer,
         cancel=lambda _: None,
         discard=lambda _: None,
+        revive=lambda _: 0,
     )
     began = time.monotonic()
     feeder.start()

@@ -164,6 +164,7 @@ def main(folder: Path, name: str) -> None:
         publish=streams.begin,
         cancel=lambda _: None,
         discard=lambda _: None,
+        revive=lambda _: 0,
     )
     feeder.start()
     signal.sigwait({signal.SIGTERM})

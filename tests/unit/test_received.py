@@ -1,0 +1,72 @@
+"""When a received message is acknowledged: its job must not be lost in between."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from billiard.einfo import ExceptionInfo
+from celery.exceptions import Ignore
+
+from tasks.application import app
+from tasks.generate import generate
+from worker.received import QuietRequest
+from worker.steps.publish import LEASE_HEADER
+from worker.submission import plain_message
+
+
+class Acked:
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, *_: Any) -> None:
+        self.times += 1
+
+
+def received(acked: Acked, **headers: Any) -> QuietRequest:
+    message = plain_message("tasks.generate", "j1", ["x"], {})
+    arrived = SimpleNamespace(
+        headers=message.headers | headers,
+        payload=message.body,
+        body=b"",
+        content_type="application/json",
+        content_encoding="utf-8",
+        delivery_info={},
+        properties={},
+    )
+    return QuietRequest(arrived, on_ack=acked, app=app, task=generate)
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def ended_with(error: Exception) -> ExceptionInfo:
+    with pytest.raises(type(error)) as raised:
+        fail(error)
+    return ExceptionInfo((raised.type, raised.value, raised.tb))
+
+
+@pytest.mark.parametrize("error", [Ignore(), ValueError("a bad argument")])
+def test_a_message_sent_by_name_is_acknowledged_when_its_job_is_in_the_line(
+    error: Exception,
+) -> None:
+    request = received(acked := Acked())
+    request.on_accepted(1, time.monotonic())
+    assert acked.times == 0
+    request.on_failure(ended_with(error), return_ok=True)
+    assert acked.times == 1
+
+
+def test_a_message_with_a_lease_is_acknowledged_when_it_begins() -> None:
+    request = received(acked := Acked(), **{LEASE_HEADER: 7})
+    request.on_accepted(1, time.monotonic())
+    assert acked.times == 1
+    request.on_failure(ended_with(Ignore()), return_ok=True)
+    assert acked.times == 1
+
+
+def test_no_message_waits_for_its_time_in_the_memory_of_a_worker() -> None:
+    assert received(Acked(), eta="2100-01-01T00:00:00+00:00").eta is None
