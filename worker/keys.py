@@ -46,6 +46,20 @@ def job_keys(job_id: str) -> JobKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class RunKeys:
+    """`record` is a string, what the run consists of; `written` a hash, path -> JSON list of the
+    SHA-256 of everything the run has put there. Both have a TTL from the start."""
+
+    record: str
+    written: str
+
+
+def run_keys(run_id: str) -> RunKeys:
+    own = f"ls:{{{run_id}}}"
+    return RunKeys(record=f"{own}:run", written=f"{own}:written")
+
+
+@dataclass(frozen=True, slots=True)
 class PoolKeys:
     """One pool's waiting line, leases and limits. Every script takes all of them, in this order.
 

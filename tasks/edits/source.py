@@ -89,8 +89,39 @@ def read_sources(
     return reading.files
 
 
+class Gathered(msgspec.Struct, frozen=True):
+    """`files` in the order they were asked for; `left_out`: path and why, in words for the user."""
+
+    files: tuple[SourceFile, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+
+
+def gather_sources(
+    named: Iterable[str], found: Iterable[str], root: Path, max_bytes: int
+) -> Gathered:
+    """As `read_sources`; but of the files that were only found, those that can not be sent are left
+    out."""
+    reading = _Reading(root, max_bytes)
+    for path in named:
+        reading.add(path)
+    if reading.problems:
+        raise SourceError(reading.problems)
+    left_out = []
+    for path in found:
+        try:
+            reading.take(path)
+        except (_Problem, PathRefused, NotAFile, Undecodable) as problem:
+            vanished = isinstance(problem, _Vanished)
+            left_out.append((path, "vanished before it was read" if vanished else str(problem)))
+    return Gathered(tuple(reading.files), tuple(left_out))
+
+
 class _Problem(Exception):
     """Why one file cannot be sent; the message follows the file's name."""
+
+
+class _Vanished(_Problem):
+    """There is no such file."""
 
 
 class _Reading:
@@ -105,9 +136,12 @@ class _Reading:
 
     def add(self, given: str | os.PathLike[str]) -> None:
         try:
-            self.files.append(self._read(os.fspath(given)))
+            self.take(os.fspath(given))
         except (_Problem, PathRefused, NotAFile, Undecodable) as problem:
             self.problems.append(f"{shown(os.fspath(given))}: {problem}")
+
+    def take(self, given: str) -> None:
+        self.files.append(self._read(given))
 
     def _read(self, given: str) -> SourceFile:
         if "\0" in given or not given:
@@ -133,7 +167,7 @@ class _Reading:
         try:
             return read_regular(locate(self._root, path), self._max_bytes + 1)
         except FileNotFoundError:
-            raise _Problem("no such file") from None
+            raise _Vanished("no such file") from None
         except IsADirectoryError:
             raise _Problem(_DIRECTORY) from None
         except OSError as error:

@@ -21,7 +21,7 @@ _TOKENS_A_MESSAGE = 4
 
 def estimate(request: Request) -> Estimate:
     """On the large side: a prompt that was taken for too small ends in a refusal."""
-    prompt = sum(_tokens(message.content) for message in request.messages)
+    prompt = sum(tokens_of(message.content) for message in request.messages)
     effort = request.effort or DEFAULT_EFFORT
     return Estimate(prompt=prompt, cap=request.max_output_tokens, effort=effort)
 
@@ -42,7 +42,8 @@ def pool_taking(settings: Settings, model: str, size: Estimate) -> Pool:
     return pool
 
 
-def _tokens(text: str) -> int:
+def tokens_of(text: str) -> int:
+    """What a message of this text takes."""
     plain = sum(map(str.isascii, text)) if not text.isascii() else len(text)
     return _TOKENS_A_MESSAGE + math.ceil(plain / _PLAIN_CHARS + (len(text) - plain) / _OTHER_CHARS)
 

@@ -1,0 +1,140 @@
+"""What a run is, in the store: its jobs, its files and how it is to be delivered.
+
+The record is written before the first job is submitted and names every job there will be, so a run
+whose command died at any point can be taken up. It holds no text: those are in the jobs. What only
+means something where the files are, the root and the host, is in it as well, to tell a resume in
+another place from one in the same.
+
+`Journal` knows what the run has written. It is told before a file is replaced, so after a crash
+between the two the file is either as it was sent or as the journal says, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import redis
+
+from tasks.edits.source import SourceFile
+from worker.keys import run_keys
+
+How = Literal["diff", "apply", "out", "patch", "branch"]
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What becomes of the changes. `to`: the directory, file or branch; `check`: a command that
+    must succeed on them."""
+
+    how: How = "diff"
+    to: str = ""
+    force: bool = False
+    check: str = ""
+    check_s: float = 600.0
+
+
+class SentFile(msgspec.Struct, frozen=True, array_like=True):
+    """A file as it was sent."""
+
+    path: str
+    sha256: str
+    size: int
+
+
+class SentJob(msgspec.Struct, frozen=True, array_like=True):
+    id: str
+    files: tuple[SentFile, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.path for file in self.files)
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    root: str
+    host: str
+    model: str
+    effort: str | None
+    jobs: tuple[SentJob, ...]
+    delivery: Delivery
+
+    @property
+    def files(self) -> int:
+        return sum(len(job.files) for job in self.jobs)
+
+    def is_here(self) -> bool:
+        """True where the files lie that were sent."""
+        return self.host == socket.gethostname() and Path(self.root).is_dir()
+
+
+def run_of(
+    run_id: str,
+    groups: Sequence[Sequence[SourceFile]],
+    root: Path,
+    *,
+    model: str,
+    effort: str | None,
+    delivery: Delivery,
+) -> Run:
+    """One job for each group. A run of one job has its id."""
+    several = len(groups) > 1
+    return Run(
+        id=run_id,
+        root=str(root),
+        host=socket.gethostname(),
+        model=model,
+        effort=effort,
+        delivery=delivery,
+        jobs=tuple(
+            SentJob(
+                f"{run_id}-{number}" if several else run_id,
+                tuple(SentFile(file.path, file.sha256, file.size) for file in group),
+            )
+            for number, group in enumerate(groups, 1)
+        ),
+    )
+
+
+def store_run(client: redis.Redis, run: Run, age_s: int) -> None:
+    client.set(run_keys(run.id).record, msgspec.json.encode(run), ex=age_s)
+
+
+def find_run(client: redis.Redis, run_id: str) -> Run | None:
+    stored: Any = client.get(run_keys(run_id).record)
+    return None if stored is None else msgspec.json.decode(stored, type=Run)
+
+
+class Journal:
+    """The files one run has written."""
+
+    def __init__(self, client: redis.Redis, run_id: str, age_s: int) -> None:
+        self._client = client
+        self._keys = run_keys(run_id)
+        self._age_s = age_s
+        stored: Any = client.hgetall(self._keys.written)
+        self._written = {
+            path.decode("utf-8", "surrogateescape"): frozenset(json.loads(sums))
+            for path, sums in stored.items()
+        }
+
+    def sums(self, path: str) -> frozenset[str]:
+        """Of every content the run has put there, or was about to."""
+        return self._written.get(path, frozenset())
+
+    def intend(self, path: str, sha256: str) -> None:
+        """The file is about to get this content."""
+        self._written[path] = self.sums(path) | {sha256}
+        name = path.encode("utf-8", "surrogateescape")
+        with self._client.pipeline() as pipe:
+            pipe.hset(self._keys.written, name, json.dumps(sorted(self._written[path])))
+            pipe.expire(self._keys.written, self._age_s)
+            pipe.expire(self._keys.record, self._age_s)
+            pipe.execute()
+
+    def paths(self) -> Iterable[str]:
+        return self._written
