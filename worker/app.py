@@ -30,6 +30,8 @@ SHARED_QUEUE = "longstream"
 class LongstreamApp(Celery):
     """A Celery app that carries its settings as `longstream`."""
 
+    control_cls = "worker.control:DurableControl"
+
     #: Has the last word on the settings; set by who can start a Redis when none is configured.
     complete: Callable[[Settings], Settings] | None = None
     _longstream: Settings | None = None

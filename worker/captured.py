@@ -11,6 +11,7 @@ from kombu.exceptions import EncodeError
 from kombu.utils.json import dumps
 
 from settings.errors import LongstreamError
+from worker.followers import with_ids
 from worker.submission import Message
 
 
@@ -40,9 +41,11 @@ class Captured:
         args, kwargs, embedded = body
         # Signatures may hold what only Celery's JSON knows, such as the time of an ETA.
         try:
-            body = [args, kwargs, json.loads(dumps(embedded))]
+            follows = with_ids(json.loads(dumps(embedded)), headers["id"])
         except (TypeError, ValueError, EncodeError) as error:
             raise LongstreamError(
                 f"the arguments of what follows the job must be JSON values: {error}"
             ) from error
-        self.message = Message(body=body, headers=headers, properties=properties)
+        self.message = Message(
+            body=[args, kwargs, follows], headers=headers, properties=properties
+        )

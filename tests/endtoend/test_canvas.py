@@ -170,6 +170,27 @@ def test_a_running_job_that_is_cancelled_is_revoked(app: LongstreamApp, shared: 
     wait_until("the provider sees it", lambda: shared.ledger()[-1]["client_disconnected"])
 
 
+@pytest.mark.parametrize("model", [PLAIN, "sim:stall"])
+def test_a_result_that_is_revoked_cancels_its_job(
+    app: LongstreamApp, shared: Cluster, model: str
+) -> None:
+    waiting = {"countdown": 600} if model == PLAIN else {}
+    result = generate.apply_async((prompt(),), {"model": model}, **waiting)
+    if not waiting:
+        wait_until("text flows", lambda: shared.client.xlen(job_keys(result.id).log) > 1)
+    result.revoke()
+    with pytest.raises(TaskRevokedError):
+        result.get(timeout=GET_S)
+    assert jobs.status(result.id).outcome == "cancelled"
+
+
+def test_a_group_that_is_revoked_cancels_all_its_jobs(app: LongstreamApp) -> None:
+    later = [generate.s(prompt(), model=PLAIN).set(countdown=600) for _ in range(2)]
+    results = group(later)()
+    results.revoke()
+    assert {jobs.status(result.id).outcome for result in results} == {"cancelled"}
+
+
 def test_what_follows_a_cancelled_job_is_revoked_too(app: LongstreamApp) -> None:
     first = generate.s(prompt(), model=PLAIN).set(countdown=600)
     last = chain(first, generate.s(model=PLAIN))()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from celery import chain
 from celery.result import AsyncResult
@@ -27,6 +29,26 @@ def die_before_the_result_is_stored(cluster: Cluster, job_id: str) -> None:
     its lease was reclaimed, the sealed job in the line."""
     cluster.client.delete(result_key(job_id))
     line.run(cluster.client, line.enqueue("simulator", job_id, line.PLAIN))
+
+
+@pytest.mark.parametrize("follows", ["one", "two", "a chain"])
+def test_what_follows_a_repeated_result_runs_once(
+    app: LongstreamApp, shared: Cluster, follows: str
+) -> None:
+    """Sent by the worker that died and by the one that repeats its result, it has the same ids."""
+    links: Any = [generate.si(prompt(), model=PLAIN) for _ in range(1 if follows == "one" else 2)]
+    if follows == "a chain":
+        links = chain(links)
+    asked, count = len(shared.ledger()), 2 if follows == "one" else 3
+    with requests(shared) as made:
+        first = generate.apply_async((prompt(),), {"model": PLAIN}, link=links)
+        first.get(timeout=GET_S)
+        wait_until("all were asked", lambda: len(shared.ledger()) == asked + count)
+        wait_until("it is settled", lambda: settled(shared))
+        die_before_the_result_is_stored(shared, first.id)
+        AsyncResult(first.id, app=app).get(timeout=GET_S)
+        wait_until("it is settled", lambda: settled(shared))
+    assert len(made) == count
 
 
 def settled(cluster: Cluster) -> bool:
