@@ -43,7 +43,8 @@ check: $(READY) lengths ## check format, lint, types, import contracts and file 
 
 lock: $(READY) ## renew worker/requirements.lock; delete it first to refresh every pin
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --no-config --universal \
-	  --python-version 3.11 --generate-hashes --no-annotate --group build --extra gateway pyproject.toml \
+	  --python-version 3.11 --generate-hashes --no-annotate --group build \
+	  --extra gateway --extra metrics --extra tracing pyproject.toml \
 	  --output-file worker/requirements.lock
 
 bench: $(VENV)/.bench ## run every benchmark; ARGS=--quick for a first look

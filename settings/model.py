@@ -158,6 +158,10 @@ class WorkerSettings:
         Count, "A job whose workers die this often fails: it is the cause itself."
     ] = 3
     max_attempts: Annotated[Count, "Interruptions and retries of one job before it fails."] = 10
+    listen: Annotated[
+        Text | None,
+        "HOST:PORT where the worker answers /metrics, /healthz and /readyz; unset: nowhere.",
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,11 +66,6 @@ class Leaving:
         known = self.refused or self.tokens != Tokens()
         return Spent(self.tokens if known else None, self.ending)
 
-    def wasted(self, *, forget: bool = False) -> int:
-        """Tokens of an answer that this attempt began and nobody can take up."""
-        taken_up = self.pump is not None and self.pump.resumable and not forget
-        return 0 if self.pump is None or taken_up else self.pump.produced
-
     async def hand_back(
         self,
         writer: Writer,
@@ -95,7 +90,7 @@ class Leaving:
         wait_ms, spent = int(wait_s * 1000), self.spent
         back = line.settle(self.lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
         await self.commit.call(*back)
-        self.seen.handed_back(wait_s, self.wasted(forget=forget))
+        self.seen.handed_back(wait_s)
         return Yielded(reason)
 
     async def to_be_corrected(self, writer: Writer, reason: str) -> Yielded:
@@ -113,7 +108,7 @@ class Leaving:
         back = line.settle(self.lease, back=True, spent=self.spent, sticky="")
         await self.commit.call(*back)
         self.seen.used(self.tokens)
-        self.seen.handed_back(0.0, 0)
+        self.seen.handed_back(0.0)
         return Yielded(reason)
 
     async def seal(
@@ -147,7 +142,7 @@ class Leaving:
         back = line.settle(self.lease, back=True, wait_ms=int(wait_s * 1000), spent=self.spent)
         with suppress(StoreRefused):
             await self.commit.call(*back)
-        self.seen.refused(error, wait_s, self.wasted())
+        self.seen.refused(error, wait_s)
         return Yielded(str(error))
 
     def _recorded(self, wasted: str) -> Fields:

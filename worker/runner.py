@@ -111,7 +111,7 @@ class Attempt:
         except (StoreRefused, LogGone) as error:
             return await self._leaving.release(claim.attempt, error)
         except StoreError as error:
-            self._seen.fenced(error, self._leaving.wasted())
+            self._seen.fenced(error)
             return Yielded(str(error))
         finally:
             if self._deadline is not None:
@@ -239,7 +239,7 @@ class Attempt:
             reason = "the worker is shutting down"
             return await self._leaving.hand_back(writer, reason, failure=False, cause="drained")
         if why is Stop.LOST:
-            self._seen.lost(self._leaving.wasted())
+            self._seen.lost()
             return Yielded("the lease was lost")
         if self._pump is not None:
             await self._pump.cancel()

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from settings.model import Settings
 from tasks.gateway.frames import frame_of, size_of
 from tasks.gateway.guard import Guard
+from tasks.gateway.health import Probe
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.routes import routes
 from tasks.gateway.streams import Streams
@@ -44,6 +45,7 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.settings = settings
+    app.state.probe = Probe(settings)
     app.state.streams = Streams(settings.gateway.readers)
     return app
 

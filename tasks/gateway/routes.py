@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from tasks.gateway import description, events, jobs
+from tasks.gateway import description, events, health, jobs
 from tasks.gateway.operations import Operation, route_of
 
 OPERATIONS: tuple[Operation, ...] = (
     *jobs.OPERATIONS,
     *events.OPERATIONS,
+    *health.OPERATIONS,
     *description.OPERATIONS,
 )
 

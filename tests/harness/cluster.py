@@ -84,6 +84,9 @@ class Cluster:
         """A worker started with Celery's own command; not ready yet."""
         return self._run("celery", "celery", "-A", "worker", "worker", *arguments, env=variables)
 
+    def gateway(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return self._run("gateway", "tasks.cli", "serve", "--port", "0", *arguments)
+
     def alive(self) -> list[str]:
         found: Any = self.client.zrange(pool_keys("simulator").workers, 0, -1)
         return [name.decode() for name in found]
@@ -92,13 +95,15 @@ class Cluster:
         process.send_signal(number)
         process.wait(60)
 
-    def submit(self, prompt: str, job_id: str, model: str = "gpt-5.5-codex") -> str:
+    def submit(
+        self, prompt: str, job_id: str, model: str = "gpt-5.5-codex", pool: str = "simulator"
+    ) -> str:
         message = plain_message("tasks.generate", job_id, [prompt], {"model": model})
         job = Submission(
             job_id=job_id,
             task="tasks.generate",
             model=model,
-            pool="simulator",
+            pool=pool,
             label="generate",
             message=message,
         )

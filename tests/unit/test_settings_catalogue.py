@@ -23,6 +23,7 @@ OTHERS: dict[str, Any] = {
     "model": "other",
     "ca_bundle": __file__,
     "worker.buffer_bytes": 65536,
+    "worker.listen": "127.0.0.1:9464",
     "gateway.host": "0.0.0.0",
     "gateway.tokens": "always",
     "gateway.hosts": "box.local",

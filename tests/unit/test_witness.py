@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from worker.admission.line import Lease
-from worker.log.claim import Claim
+from worker.admission.line import PLAIN, Lease
+from worker.log.claim import Account, Claim
 from worker.log.cursor import START
 from worker.log.entries import Mode, Tokens
 from worker.outcomes import Outcome
+from worker.reading import Whole
 from worker.seeing.meters import MOST_VALUES, OTHER, Few, Meters
 from worker.seeing.witness import SAMPLED, Witness
 from worker.upstream.failures import failure_of_answer, truncated
@@ -20,10 +21,10 @@ LEASE = Lease(job_id="a1b2c3", pool="p", number=7, key="k")
 
 
 def work() -> Work:
-    return Work(lease=LEASE, build=lambda: Request(model="m", messages=()), finish=str)
+    return Work(lease=LEASE, build=lambda: Request(model="m", messages=()), read=lambda: Whole(str))
 
 
-def claim(attempt: int = 1, mode: Mode = Mode.START, on_interrupt: str = "auto") -> Claim:
+def claim(attempt: int = 1, mode: Mode = Mode.START) -> Claim:
     return Claim(
         attempt=attempt,
         first=msgspec.json.encode(None),
@@ -39,7 +40,8 @@ def claim(attempt: int = 1, mode: Mode = Mode.START, on_interrupt: str = "auto")
         created_ms=1_000,
         before_ms=0,
         began_ms=3_500,
-        on_interrupt=on_interrupt,
+        on_interrupt="auto",
+        account=Account(accounted=0, booked=0, task="t", ticket=PLAIN),
     )
 
 
@@ -105,14 +107,6 @@ def test_a_cut_answer_is_told_from_a_refused_one(seen: Witness, meters: Meters) 
 
     assert meters.failures.values == {("k", "truncated", "yes"): 1, ("k", "rate_limited", "no"): 1}
     assert meters.rejoined.values == {("k",): 1}
-
-
-def test_what_was_produced_is_wasted_unless_the_job_goes_on_behind_it(meters: Meters) -> None:
-    for policy, wasted in (("continue", 0.0), ("auto", 40.0)):
-        seen = Witness(work(), meters)
-        seen.claimed(claim(on_interrupt=policy))
-        seen.handed_back(0, 40)
-        assert sum(meters.wasted.values.values()) == wasted
 
 
 def test_a_seal_counts_its_outcome_and_what_was_billed(seen: Witness, meters: Meters) -> None:

@@ -52,6 +52,23 @@ class Counter:
             self.values[labels] = self.values.get(labels, 0) + by
 
 
+class Gauge:
+    """A number as it is now, for each combination of labels."""
+
+    def __init__(self, name: str, meaning: str, labels: Sequence[str] = ()) -> None:
+        self.name = name
+        self.meaning = meaning
+        self.labels = tuple(labels)
+        self.values: dict[tuple[str, ...], float] = {}
+
+    def set(self, *labels: str, to: float) -> None:
+        assert len(labels) == len(self.labels)
+        self.values[labels] = to
+
+    def add(self, *labels: str, by: float) -> None:
+        self.set(*labels, to=self.values.get(labels, 0) + by)
+
+
 class Histogram:
     """A distribution for each combination of labels that was met."""
 
@@ -115,10 +132,7 @@ class Meters:
             "leases_reclaimed", "Expired leases whose jobs this worker put back.", ("pool",)
         )
         self.tokens = Counter(
-            "tokens", "Tokens the provider billed, as it counts them.", ("key", "kind")
-        )
-        self.wasted = Counter(
-            "wasted_tokens", "Tokens of answers that were thrown away.", ("key", "why")
+            "tokens", "Tokens that providers said a sealed job used.", ("key", "kind")
         )
         self.not_renewed = Counter("renewals_failed", "Heartbeats the store did not take.")
         self.unreachable = Counter("store_retries", "Batches that were sent again.")
@@ -149,8 +163,16 @@ class Meters:
             "store_exchange_seconds", "From sending a batch to its last reply.", _SHORT_S
         )
 
-    def all(self) -> list[Counter | Histogram]:
-        return [each for each in vars(self).values() if isinstance(each, (Counter, Histogram))]
+    def all(self) -> list[Meter]:
+        return meters_of(self)
+
+
+Meter = Counter | Gauge | Histogram
+
+
+def meters_of(owner: object) -> list[Meter]:
+    """The meters an object is made of, in the order they were made."""
+    return [each for each in vars(owner).values() if isinstance(each, (Counter, Gauge, Histogram))]
 
 
 #: This process's.

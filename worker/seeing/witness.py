@@ -36,7 +36,6 @@ class Witness:
         self._asked_at = 0.0
         self._left = 0
         self._at = 0.0
-        self._continues = False
         self._first_thought = self._first_text = True
         self._gaps = meters.inter_token.of(lease.key)
         self._to_log = meters.to_log.of()
@@ -50,7 +49,6 @@ class Witness:
         self._yielded("not_claimed")
 
     def claimed(self, claim: Claim) -> None:
-        self._continues = claim.on_interrupt == "continue"
         self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
         self._log.info("job.claimed", crashes=claim.crashes)
         self._meters.attempts.add(self._lease.pool, claim.mode)
@@ -105,22 +103,22 @@ class Witness:
         """The message may quote the answer, so only its type goes on."""
         self._log.error("job.task_code_failed", error=type(error).__name__)
 
-    def fenced(self, error: Exception, produced: int) -> None:
+    def fenced(self, error: Exception) -> None:
         self._log.warning("job.fenced", error=str(error))
-        self._yielded("fenced", produced)
+        self._yielded("fenced")
 
-    def refused(self, error: Exception, wait_s: float, produced: int) -> None:
+    def refused(self, error: Exception, wait_s: float) -> None:
         """The job's keys are not what they were; only a person can mend that."""
         self._log.error("job.store_refused", says=str(error), remedy=_LOOK, wait_s=wait_s)
-        self._yielded("refused", produced)
+        self._yielded("refused")
 
-    def lost(self, produced: int) -> None:
+    def lost(self) -> None:
         self._log.warning("job.lease_lost")
-        self._yielded("lease_lost", produced)
+        self._yielded("lease_lost")
 
-    def handed_back(self, wait_s: float, wasted: int) -> None:
+    def handed_back(self, wait_s: float) -> None:
         self._log.info("job.handed_back", wait_s=round(wait_s, 3))
-        self._yielded("handed_back", wasted)
+        self._yielded("handed_back")
 
     def sealed(self, outcome: Outcome, length: int, tokens: Tokens) -> None:
         self._log.info("job.finished", outcome=outcome, length=length)
@@ -141,7 +139,5 @@ class Witness:
         after_text = "yes" if failure.visible else "no"
         self._meters.failures.add(self._key, failure.kind, after_text)
 
-    def _yielded(self, why: str, wasted: int = 0) -> None:
+    def _yielded(self, why: str) -> None:
         self._meters.yielded.add(self._lease.pool, why)
-        if wasted and not self._continues:
-            self._meters.wasted.add(self._key, why, by=wasted)

@@ -66,10 +66,15 @@ class Feeder:
         self._revived_at = time.monotonic()
         self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
+        self._turned_at = time.monotonic()
         self._thread = threading.Thread(target=self._main, name="longstream-feeder", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def idle_s(self) -> float:
+        """Seconds since the last step, whatever came of it; 0 once it is told to be quiet."""
+        return 0.0 if self._closing.is_set() else time.monotonic() - self._turned_at
 
     def quiet(self) -> None:
         """Ask for nothing any more. Safe in a signal handler."""
@@ -93,6 +98,7 @@ class Feeder:
         assert self._settings.redis_url is not None
         with connect(self._settings.redis_url) as client:
             while not self._closing.is_set():
+                self._turned_at = time.monotonic()
                 try:
                     self._feed(client)
                 except (redis.RedisError, OSError) as error:
@@ -172,6 +178,7 @@ class Feeder:
         return answer
 
     def _hand_over(self, client: redis.Redis, lease: Lease) -> None:
+        self._turned_at = time.monotonic()
         try:
             self._publish(client, lease)
         except Exception as error:

@@ -49,11 +49,16 @@ class Keeper:
         self._closing = threading.Event()
         self._roused = threading.Event()
         self._swept_at = -math.inf
+        self._turned_at = time.monotonic()
         self._epochs: dict[str, str] = {}
         self._thread = threading.Thread(target=self._main, name="longstream-keeper", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+
+    def idle_s(self) -> float:
+        """Seconds since the last try to renew, whatever came of it."""
+        return time.monotonic() - self._turned_at
 
     def rouse(self) -> None:
         """Beat now. Safe in a signal handler."""
@@ -69,6 +74,7 @@ class Keeper:
         assert self._settings.redis_url is not None
         with connect(self._settings.redis_url, SHORT_TIMEOUT_S) as client:
             while not self._closing.is_set():
+                self._turned_at = time.monotonic()
                 wait_s = self._settings.worker.renew_s
                 try:
                     wait_s = min(wait_s, self._beat(client))

@@ -11,22 +11,26 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from celery import Celery, signals
-from celery.exceptions import WorkerTerminate
 from kombu import Exchange, Queue
 
+from settings.errors import SettingsError
 from settings.model import Settings
 from worker.engine import Engine
 from worker.keys import direct_queue
+from worker.seeing.vitals import Vitals
 from worker.steps import startup
 from worker.steps.broker import discard, revive
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.steps.publish import publish
 from worker.work import Stop
+
+if TYPE_CHECKING:
+    from worker.seeing.listener import Listener
 
 _log = structlog.get_logger()
 
@@ -50,6 +54,7 @@ class Parts:
 _stopping = mmap.mmap(-1, 1)
 _parts: Parts | None = None
 _feeder: Feeder | None = None
+_listener: Listener | None = None
 _lock = threading.Lock()
 
 
@@ -87,9 +92,12 @@ def _start(sender: Any = None, **_: Any) -> None:
         _start_parts(
             sender.app, str(sender.hostname), threads="thread" in type(sender.pool).__module__
         )
+    except SettingsError as error:
+        _log.error("worker.not_started", error=str(error))
+        raise SystemExit(1) from None
     except Exception as error:
-        _log.exception("worker.not_started")
-        raise WorkerTerminate(1) from error
+        _log.exception("worker.not_started", error=type(error).__name__)
+        raise SystemExit(1) from error
 
 
 def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
@@ -105,8 +113,22 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
         discard=lambda queue: discard(app, queue),
         revive=lambda older_than_s: revive(app, older_than_s),
     )
+    listening = _listen(settings, _feeder) if threads else None
     _feeder.start()
-    _log.info("worker.ready", worker=worker, slots=settings.worker.concurrency)
+    _log.info("worker.ready", worker=worker, slots=settings.worker.concurrency, listen=listening)
+
+
+def _listen(settings: Settings, feeder: Feeder) -> str | None:
+    """Answer probes and scrapes, if that is wanted; where. Children of prefork have no address."""
+    global _listener
+    if settings.worker.listen is None:
+        return None
+    from worker.seeing.listener import Listener
+
+    assert _parts is not None
+    vitals = Vitals(settings.worker, _parts.engine, _parts.keeper, feeder)
+    _listener = Listener(settings, vitals)
+    return _listener.start(settings.worker.listen)
 
 
 def _stop_stream(job_id: str) -> None:
@@ -128,7 +150,7 @@ def _quiet(sender: Any = None, how: str = "", **_: Any) -> None:
 
 
 def _end(**_: Any) -> None:
-    global _parts, _feeder
+    global _parts, _feeder, _listener
     # From here on a signal finds nothing to tell: it must not wait for a lock that this one holds.
     parts, feeder = _parts, _feeder
     _parts = _feeder = None
@@ -136,3 +158,6 @@ def _end(**_: Any) -> None:
         feeder.close()
     if parts is not None and parts.pid == os.getpid():
         parts.close()
+    if _listener is not None:
+        _listener.close()
+        _listener = None
