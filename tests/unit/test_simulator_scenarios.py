@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from tasks.local.simulator.ask import Ask
 from tasks.local.simulator.beats import Kind, beats
-from tasks.local.simulator.scenarios import edits, every, faults, models, quirks
+from tasks.local.simulator.scenarios import edits, every, faults, field, models, quirks
 from tasks.local.simulator.steps import Ending, Head, Send
 from tests.harness.simulated import (
     chat_ask,
@@ -38,7 +38,13 @@ def ask_for(name: str, dialect: str, **more: object) -> Ask:
 
 
 def test_no_two_scenarios_share_a_name() -> None:
-    listed = (*models.SCENARIOS, *edits.SCENARIOS, *faults.SCENARIOS, *quirks.SCENARIOS)
+    listed = (
+        *models.SCENARIOS,
+        *edits.SCENARIOS,
+        *faults.SCENARIOS,
+        *field.SCENARIOS,
+        *quirks.SCENARIOS,
+    )
 
     assert len(SCENARIOS) == len(listed)
 

@@ -115,6 +115,18 @@ def bursts(ask: Ask, length: int) -> tuple[Burst, ...]:
     return tuple(sorted(found, key=lambda burst: burst.at))
 
 
+def thinned(ask: Ask, chance: Chance, planned: Iterable[Burst]) -> list[Burst]:
+    """What the effort leaves of `planned`. What a lower one leaves, a higher one leaves too."""
+    share, scale = _EFFORT[ask.effort]
+    low, high = BURST_TOKENS
+    drawn = [(burst, chance.fraction() < share) for burst in planned]
+    return [
+        msgspec.structs.replace(burst, tokens=min(high, max(low, int(scale * burst.tokens))))
+        for burst, stays in drawn
+        if stays
+    ]
+
+
 def capped(ask: Ask, planned: Iterable[Burst]) -> tuple[Burst, ...]:
     """`planned` up to `max_reasoning_tokens`."""
     if ask.max_reasoning is None:

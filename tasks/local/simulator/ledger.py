@@ -78,6 +78,10 @@ class Ledger:
             self._bill.settle(entry)
         return self._bill.lines([*self._entries.values(), *self._running])
 
+    def asked(self, prompt_seed: str) -> list[dict[str, Any]]:
+        """The entries of one prompt, oldest first."""
+        return [e.view() for e in self._entries.values() if e.prompt_seed == prompt_seed]
+
     def _trim(self) -> None:
         while len(self._entries) > 1 and (
             len(self._entries) > self._limit or self._text_chars > self._text_limit

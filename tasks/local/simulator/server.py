@@ -149,7 +149,7 @@ class Simulator:
         if path == "/bill":
             return failures.body(msgspec.json.encode(self.ledger.bill()))
         if path == "/ledger" or path.startswith("/ledger/"):
-            return self._ledger(path, request.parameters.get("last", ""))
+            return self._ledger(path, request.parameters)
         if path == "/v1/models" or path.startswith("/v1/models/"):
             return _locked(request) or _models(path)
         return failures.no_path(request.method, request.path)
@@ -167,9 +167,12 @@ class Simulator:
         seen = {"status": "ok", "connections": open_connections, "requests": len(self.ledger)}
         return failures.body(msgspec.json.encode(seen))
 
-    def _ledger(self, path: str, last: str) -> Script:
+    def _ledger(self, path: str, parameters: dict[str, str]) -> Script:
         request_id = path.removeprefix("/ledger").lstrip("/")
+        if "seed" in parameters:
+            return failures.body(msgspec.json.encode(self.ledger.asked(parameters["seed"])))
         if not request_id:
+            last = parameters.get("last", "")
             shown = self.ledger.views(int(last) if last.isdecimal() else None)
             return failures.body(msgspec.json.encode(shown))
         entry = self.ledger.get(request_id)

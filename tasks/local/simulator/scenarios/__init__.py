@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tasks.local.simulator.scenarios import edits, faults, models
+from tasks.local.simulator.scenarios import edits, faults, field, models
 from tasks.local.simulator.scenarios.scenario import Scenario
 
-_ORDINARY = {one.name: one for one in (*models.SCENARIOS, *edits.SCENARIOS, *faults.SCENARIOS)}
+_ORDINARY = {
+    one.name: one
+    for one in (*models.SCENARIOS, *edits.SCENARIOS, *faults.SCENARIOS, *field.SCENARIOS)
+}
 
 
 def find(name: str) -> Scenario | None:

@@ -105,8 +105,13 @@ def without_done(events: Iterable[Event]) -> Iterator[Event]:
 def first_half(events: Iterable[Event]) -> Writes:
     """The writes up to the middle of the text."""
     every = list(events)
-    left = sum(event.text_tokens for event in every) // 2
-    for step in framing.writes(every):
+    return first_tokens(every, sum(event.text_tokens for event in every) // 2)
+
+
+def first_tokens(events: Iterable[Event], count: int) -> Writes:
+    """The writes up to the one that would bring more than `count` tokens of text."""
+    left = count
+    for step in framing.writes(events):
         if isinstance(step, Send):
             if step.text and left <= 0:
                 return
