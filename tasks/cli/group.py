@@ -26,6 +26,7 @@ COMMANDS = {
     "queue": "Show who waits, for what, and until when.",
     "keys": "Show the accounts and their limits; check the API keys.",
     "doctor": "Check what would lose or stall jobs.",
+    "bench": "Send many prompts, and report beside the published figures.",
     "chaos": "Break everything on purpose, and count what was lost.",
     "worker": "Run a worker in the foreground.",
     "serve": "Serve jobs and their live text over HTTP.",

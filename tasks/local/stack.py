@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -55,8 +55,15 @@ def state_directory() -> Path:
 class Stack:
     """The stack of one state directory. All calls are safe to repeat."""
 
-    def __init__(self, state: Path, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        say: Callable[[str], None] = lambda _: None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        """`environ`: what its parts run with; None: the variables of this process."""
         self.state = state
+        self._environ = os.environ if environ is None else environ
         self.url = f"unix://{server.socket_path(state)}"
         self.valkey = Daemon(state, "valkey")
         self.simulator = Daemon(state, "simulator")
@@ -99,7 +106,7 @@ class Stack:
         """Stop everything, the worker first so that it can hand back; what was running."""
         stopped = []
         with self._alone():
-            within = load().worker.drain_s + _GRACE_S
+            within = load(self._environ).worker.drain_s + _GRACE_S
             for daemon in (self.worker, self.simulator, self.valkey):
                 if daemon.stop(within):
                     stopped.append(daemon.name)
@@ -121,7 +128,7 @@ class Stack:
 
     def _environment(self, settings: Settings) -> dict[str, str]:
         """What the worker runs with: this process's variables, and where the stack is."""
-        environ = {**os.environ, "LONGSTREAM_REDIS_URL": self.url}
+        environ = {**self._environ, "LONGSTREAM_REDIS_URL": self.url}
         if not settings.pools or settings.simulated:
             given = environ.get("LONGSTREAM_SIMULATOR_URL")
             environ["LONGSTREAM_SIMULATOR_URL"] = given or self._start_simulator()
@@ -129,7 +136,7 @@ class Stack:
 
     def _joined(self) -> dict[str, str]:
         """As `_environment`, of a stack that runs: nothing is started."""
-        environ = {**os.environ, "LONGSTREAM_REDIS_URL": self.url}
+        environ = {**self._environ, "LONGSTREAM_REDIS_URL": self.url}
         if self.simulator.pid() is not None and self._announced.exists():
             announced = json.loads(self._announced.read_text())["url"]
             environ.setdefault("LONGSTREAM_SIMULATOR_URL", str(announced))
@@ -139,7 +146,7 @@ class Stack:
         if self.simulator.pid() is None:
             self._say("starting the provider simulator")
             self._announced.unlink(missing_ok=True)
-            speed = os.environ.get("LONGSTREAM_SIMULATOR_SPEED", "1")
+            speed = self._environ.get("LONGSTREAM_SIMULATOR_SPEED", "1")
             self.simulator.launch(
                 [
                     *_python("tasks.local.simulator"),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tasks.local.simulator.answer import Answer
-from tasks.local.simulator.ask import Ask
+from tasks.local.simulator.ask import Ask, prompt_seed
 from tasks.local.simulator.ledger import Entry, Ledger
 from tasks.local.simulator.scenarios import field, find
 from tasks.local.simulator.steps import Ending, Pause, Script, Send
@@ -86,5 +86,5 @@ def test_the_ledger_tells_the_requests_of_one_prompt() -> None:
         ledger.open(entry)
         ledger.intend(entry, chat_ask(prompt), prompt)
 
-    seed = chat_ask("one").seed.hex()[:16]
+    seed = prompt_seed(chat_ask("one").model, "one")
     assert [entry["id"] for entry in ledger.asked(seed)] == ["req_0", "req_2"]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from tasks.local.chaos.plan import Job
 from tasks.local.chaos.readers import Heard
-from tasks.local.simulator.ask import Ask, parse_chat
+from tasks.local.simulator.ask import prompt_seed
 from worker.log.cursor import Cursor
 from worker.log.stored import Stored, clean_text
 from worker.log.verify import verify
@@ -56,10 +54,7 @@ class Verdict:
 
 def seed_of(job: Job) -> str:
     """How the simulator's ledger knows the job's requests."""
-    body = {"model": job.model, "messages": [{"role": "user", "content": job.prompt}]}
-    ask = parse_chat(msgspec.json.encode(body | {"stream": True}))
-    assert isinstance(ask, Ask)
-    return ask.seed.hex()[:16]
+    return prompt_seed(job.model, job.prompt)
 
 
 def judge(

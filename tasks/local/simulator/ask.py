@@ -135,6 +135,11 @@ def parse_chat(body: bytes) -> Ask | Refusal:
     )
 
 
+def prompt_seed(model: str, prompt: str) -> str:
+    """How the ledger knows the requests of this one message."""
+    return seed_of([model, [["user", prompt]], None]).hex()[:16]
+
+
 def parse_responses(body: bytes) -> Ask | Refusal:
     """Read the body of `POST /responses`."""
     try:

@@ -1,0 +1,162 @@
+"""The state file: what a run is, then one line for everything that began or ended.
+
+A line is in the file before the next prompt is sent, so a run that is killed loses nothing that
+had ended. What it was in the middle of is noted, too: those jobs run on, and are taken up again
+under the same ids. A line that was cut by a kill is dropped; any other line that is not ours means
+that the file is not, and it is refused rather than overwritten.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from settings.errors import LongstreamError
+from tasks.bench.sample import Sample
+
+
+class BookError(LongstreamError):
+    """The state file can not be used."""
+
+
+class Header(msgspec.Struct, frozen=True, tag="run"):
+    """What samples of one file have in common. `run` is part of the ids of its jobs."""
+
+    run: str
+    mode: str
+    model: str
+    efforts: tuple[str, ...]
+    factor: float
+    version: int = 1
+
+    def same(self, other: Header) -> bool:
+        return msgspec.structs.replace(self, run=other.run) == other
+
+
+class Begun(msgspec.Struct, frozen=True, tag="begun"):
+    phase: str
+    n: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    sample: Sample
+
+
+class Spent(msgspec.Struct, frozen=True, tag="spent"):
+    """Seconds that one call of the command worked on a phase."""
+
+    phase: str
+    seconds: float
+
+
+_decoder = msgspec.json.Decoder(Header | Begun | Ended | Spent)
+
+
+class Book:
+    """Open in one process at a time. `close` it, or let the process end however it does."""
+
+    def __init__(self, path: Path, header: Header, *, fresh: bool = False) -> None:
+        self.path = path
+        self.header = header
+        self.samples: dict[tuple[str, int], Sample] = {}
+        self.begun: set[tuple[str, int]] = set()
+        self.seconds: dict[str, float] = {}
+        self._file = self._opened()
+        if fresh:
+            self._file.truncate(0)
+        self._read()
+
+    def begin(self, phase: str, n: int) -> None:
+        self.begun.add((phase, n))
+        self._write(Begun(phase, n))
+
+    def end(self, sample: Sample) -> None:
+        self.samples[sample.phase, sample.n] = sample
+        self._write(Ended(sample))
+
+    def spend(self, phase: str, seconds: float) -> None:
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+        self._write(Spent(phase, round(seconds, 3)))
+
+    def of(self, phase: str) -> list[Sample]:
+        return [sample for (where, _), sample in sorted(self.samples.items()) if where == phase]
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _opened(self) -> IO[bytes]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            file = self.path.open("a+b", buffering=0)
+        except OSError as error:
+            raise BookError(f"cannot write the state file {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise BookError(
+                f"another bench runs with {self.path}: wait for it, or use another --state"
+            ) from None
+        return file
+
+    def _read(self) -> None:
+        self._file.seek(0)
+        data = self._file.read()
+        whole = data.rfind(b"\n") + 1
+        lines = data[:whole].splitlines()
+        if data and not lines:
+            raise self._strange(1)
+        if whole < len(data):
+            os.ftruncate(self._file.fileno(), whole)
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = _decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                raise self._strange(number) from None
+            if isinstance(entry, Header) is not (number == 1):
+                raise self._strange(number)
+            self._take(entry)
+        if not lines:
+            self._write(self.header)
+
+    def _take(self, entry: Header | Begun | Ended | Spent) -> None:
+        if isinstance(entry, Header):
+            self._go_on_with(entry)
+        elif isinstance(entry, Begun):
+            self.begun.add((entry.phase, entry.n))
+        elif isinstance(entry, Spent):
+            self.seconds[entry.phase] = self.seconds.get(entry.phase, 0.0) + entry.seconds
+        else:
+            self.samples[entry.sample.phase, entry.sample.n] = entry.sample
+
+    def _go_on_with(self, found: Header) -> None:
+        if not self.header.same(found):
+            differs = [
+                f"{name} {theirs}, not {ours}"
+                for name, theirs, ours in (
+                    (name, getattr(found, name), getattr(self.header, name))
+                    for name in ("mode", "model", "efforts", "factor", "version")
+                )
+                if theirs != ours
+            ]
+            raise BookError(
+                f"{self.path} belongs to another run ({'; '.join(differs)}): use another --state, "
+                "or --fresh to begin anew in it"
+            )
+        self.header = found
+
+    def _strange(self, line: int) -> BookError:
+        return BookError(
+            f"{self.path}, line {line}, is no line of a bench: name another --state, or move the "
+            "file away"
+        )
+
+    def _write(self, entry: Header | Begun | Ended | Spent) -> None:
+        try:
+            self._file.write(msgspec.json.encode(entry) + b"\n")
+        except OSError as error:
+            raise BookError(f"cannot write the state file {self.path}: {error.strerror}") from error
