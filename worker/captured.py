@@ -46,6 +46,4 @@ class Captured:
             raise LongstreamError(
                 f"the arguments of what follows the job must be JSON values: {error}"
             ) from error
-        self.message = Message(
-            body=[args, kwargs, follows], headers=headers, properties=properties
-        )
+        self.message = Message(body=[args, kwargs, follows], headers=headers, properties=properties)
