@@ -19,6 +19,9 @@ JOBS = "ls:jobs"
 #: Job ids whose submit or cancel has begun and not ended, by time (ms). One that stays is a crash.
 SUBMITTING = "ls:submitting"
 
+#: Token id -> JSON: who may call the gateway; see tokens.py.
+TOKENS = "ls:tokens"
+
 
 #: Attempts whose spending is in the books, and whose job's record may not say so yet, by the time
 #: (ms) they may be forgotten. It shares a shard with the books of every day.
@@ -134,7 +137,7 @@ _BROKER = ("_kombu.binding.longstream", "_kombu.binding_permanent.longstream")
 def lasting_keys(pools: Iterable[str]) -> frozenset[str]:
     """The keys that are kept for ever. Each is bounded, whatever the number of jobs."""
     of_pools = (getattr(pool_keys(pool), name) for pool in pools for name in _LASTING)
-    return frozenset((JOBS, *_BROKER, *of_pools))
+    return frozenset((JOBS, TOKENS, *_BROKER, *of_pools))
 
 
 def inbox_key(pool: str, worker: str) -> str:

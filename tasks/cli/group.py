@@ -30,6 +30,7 @@ COMMANDS = {
     "chaos": "Break everything on purpose, and count what was lost.",
     "worker": "Run a worker in the foreground.",
     "serve": "Serve jobs and their live text over HTTP.",
+    "token": "Make, list and revoke the tokens of the gateway.",
     "up": "Run the embedded stack in the foreground.",
     "down": "Stop the embedded stack.",
 }

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from tasks.gateway.problems import Problem
 from worker.records import Record
-
-
-class Scope(StrEnum):
-    """What a token allows."""
-
-    SUBMIT = "submit"
-    READ = "read"
-    CANCEL = "cancel"
-    #: Everything, of every tenant.
-    ADMIN = "admin"
+from worker.tokens import Scope, Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +35,12 @@ class Grant:
 
 #: Who calls from this machine, where no token is needed.
 LOCAL = Grant(name="local", scopes=frozenset({Scope.ADMIN}))
+
+
+def grant_of(token: Token) -> Grant:
+    return Grant(
+        name=token.id,
+        scopes=frozenset(token.scopes),
+        tenant=token.tenant or None,
+        job=token.job or None,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 from starlette.applications import Starlette
@@ -14,11 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from settings.model import Settings
+from tasks.gateway.callers import valid_tokens
+from tasks.gateway.description import description
 from tasks.gateway.frames import frame_of, size_of
 from tasks.gateway.guard import Guard
 from tasks.gateway.health import Probe
 from tasks.gateway.problems import Problem, problem_of
-from tasks.gateway.routes import routes
+from tasks.gateway.routes import OPERATIONS, routes
 from tasks.gateway.streams import Streams
 from worker.log.hub import Hub
 
@@ -31,11 +34,17 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         assert settings.redis_url is not None
-        watch = asyncio.create_task(app.state.streams.watch())
+        streams: Streams = app.state.streams
         async with Hub(settings.redis_url, frame_of, size_of) as hub:
             app.state.hub = hub
+            valid = partial(valid_tokens, hub)
+            tasks = [
+                asyncio.create_task(streams.watch()),
+                asyncio.create_task(streams.end_revoked(valid)),
+            ]
             yield
-        watch.cancel()
+            for task in tasks:
+                task.cancel()
 
     app = Starlette(
         routes=routes(),
@@ -46,6 +55,7 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
     app.router.redirect_slashes = False
     app.state.settings = settings
     app.state.probe = Probe(settings)
+    app.state.description = description(OPERATIONS)
     app.state.streams = Streams(settings.gateway.readers)
     return app
 

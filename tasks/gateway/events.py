@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
 
 from settings.errors import LongstreamError
-from tasks.gateway.access import Scope
 from tasks.gateway.frames import Frame, event
 from tasks.gateway.jobs import visible
+from tasks.gateway.many import Cursors, Many
 from tasks.gateway.operations import Call, Operation
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.streams import EventStream
 from worker.log.cursor import START, Cursor
 from worker.log.hub import Reader, Shown, TooSlow
+from worker.tokens import Scope
 
 #: How long the store may take until the first word of a log, in seconds.
 _PATIENCE_S = 10.0
+_MOST_JOBS = 32
 
 
 class One(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
@@ -43,7 +46,33 @@ async def _events(call: Call) -> Any:
         await batches.aclose()
         # What an EventSource takes for "do not come back".
         return Response(status_code=204)
-    return EventStream(state.streams, _one(first, batches))
+    return EventStream(state.streams, call.grant, _one(first, batches))
+
+
+class Several(One, forbid_unknown_fields=True, kw_only=True):
+    """`jobs`: their ids, separated by commas, 32 at most."""
+
+    jobs: Annotated[str, Meta(min_length=1, max_length=5000)]
+
+
+async def _events_of_many(call: Call) -> Any:
+    state = call.request.app.state
+    state.streams.require_room()
+    asked = list(dict.fromkeys(call.query.jobs.split(",")))
+    if len(asked) > _MOST_JOBS:
+        raise Problem("malformed", f"{_MOST_JOBS} jobs at most on one connection")
+    jobs = [(await visible(call.grant, job)).id for job in asked]
+    given = call.request.headers.get("last-event-id") or call.query.start
+    many = Many(state.hub, jobs, Cursors(jobs, given), raw=call.query.view == "raw")
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            if await many.nothing_left():
+                await many.close()
+                return Response(status_code=204)
+    except TimeoutError:
+        await many.close()
+        raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
+    return EventStream(state.streams, call.grant, many.events())
 
 
 async def _first(batches: Any) -> list[Shown[Frame]]:
@@ -55,7 +84,7 @@ async def _first(batches: Any) -> list[Shown[Frame]]:
         raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
 
 
-async def _one(first: list[Shown[Frame]], batches: Any) -> AsyncIterator[bytes]:
+async def _one(first: list[Shown[Frame]], batches: Any) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         try:
             yield _joined(first)
@@ -91,5 +120,16 @@ OPERATIONS = (
         headers={"Last-Event-ID": "The id of the last event you have."},
         replies={200: "text/event-stream", 204: None},
         codes=("unknown_job", "invalid_cursor", "expired", "trimmed", "too_many_readers"),
+    ),
+    Operation(
+        method="GET",
+        path="/events",
+        handler=_events_of_many,
+        summary="Follow the logs of several jobs on one connection",
+        scope=Scope.READ,
+        query=Several,
+        headers={"Last-Event-ID": "The id of the last event you have."},
+        replies={200: "text/event-stream", 204: None},
+        codes=("unknown_job", "invalid_cursor", "too_many_readers"),
     ),
 )

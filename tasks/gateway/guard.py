@@ -7,16 +7,20 @@ request that another site's page sends (its origin is checked).
 
 from __future__ import annotations
 
+import time
+from typing import Any
 from urllib.parse import urlsplit
 
+import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from settings.model import Settings
-from tasks.gateway.access import LOCAL
+from tasks.gateway.callers import Callers
 from tasks.gateway.problems import Problem
 
 _LOCAL_NAMES = frozenset({"127.0.0.1", "::1"})
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _SECURITY = {
@@ -30,13 +34,17 @@ _SECURITY = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_log = structlog.get_logger()
+
 
 class Guard:
-    """Middleware: answers what may not pass, and says in `state.grant` what a caller may do."""
+    """Middleware: answers what may not pass, says in `state.grant` what a caller may do, and logs
+    what was answered: the operation, never what was in the path, the query or the body."""
 
     def __init__(self, app: ASGIApp, settings: Settings, *, open_locally: bool) -> None:
         self._app = app
         self._open = open_locally
+        self._callers = Callers(open_locally=open_locally)
         self._names = _LOCAL_NAMES | {name.strip() for name in settings.gateway.hosts.split(",")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,18 +52,23 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        state = scope.setdefault("state", {})
+        state["grant"] = None
+        began = time.monotonic()
+
         async def secured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _SECURITY.items():
                     headers.setdefault(name, value)
+                _tell(scope, state, message["status"], began)
             await send(message)
 
         headers = Headers(scope=scope)
         try:
             self._require_known_host(headers)
             _require_same_site(scope, headers)
-            scope.setdefault("state", {})["grant"] = LOCAL if self._open else None
+            state["grant"] = await self._callers.grant(scope, headers, scope["app"].state.hub)
         except Problem as problem:
             await problem.response()(scope, receive, secured)
             return
@@ -81,6 +94,18 @@ def _require_same_site(scope: Scope, headers: Headers) -> None:
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
         raise Problem("cross_site")
+
+
+def _tell(scope: Scope, state: dict[str, Any], status: int, began: float) -> None:
+    operation, grant = state.get("operation"), state["grant"]
+    _log.info(
+        "gateway.answered",
+        method=scope["method"] if scope["method"] in _METHODS else "-",
+        path=operation.path if operation is not None else "-",
+        status=status,
+        caller=grant.name if grant is not None else "-",
+        ms=round((time.monotonic() - began) * 1000, 1),
+    )
 
 
 def _name_of(host: str) -> str:

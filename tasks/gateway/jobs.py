@@ -11,13 +11,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tasks import jobs
-from tasks.gateway.access import Grant, Scope
+from tasks.gateway.access import Grant
 from tasks.gateway.operations import Call, Operation
 from tasks.gateway.problems import Problem
 from worker.errors import UnknownJob
 from worker.log.entries import Tokens
+from worker.outcomes import Outcome
 from worker.records import Record, State
 from worker.terms import OnInterrupt, Terms
+from worker.tokens import Scope
 
 Text = Annotated[str, Meta(min_length=1)]
 _Tenant = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -81,6 +83,30 @@ class Job(msgspec.Struct, kw_only=True):
     deadline_ms: int
 
 
+class Listing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"behind": "after"}):
+    """`after`: the `next` of the page before."""
+
+    state: State | None = None
+    outcome: Outcome | None = None
+    task: str | None = None
+    model: str | None = None
+    tenant: str | None = None
+    priority: _Priority | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    behind: str | None = None
+
+    def wants(self, job: Record) -> bool:
+        names = ("state", "outcome", "task", "model", "tenant", "priority")
+        return all(getattr(self, name) in (None, getattr(job, name)) for name in names)
+
+
+class Jobs(msgspec.Struct):
+    """`next`: give it as `after` for the next page; null at the end."""
+
+    jobs: list[Job]
+    next: str | None
+
+
 class Result(msgspec.Struct, kw_only=True):
     """What became of a job. `result` is the text of a `generate`, and of a `refactor` the files
     and notes; null when the job did not complete."""
@@ -133,7 +159,7 @@ async def _submit(call: Call) -> Response:
         await run_in_threadpool(_require_same, made, task, args, kwargs)
     record = await run_in_threadpool(jobs.status, made)
     headers = {"Location": f"/jobs/{made}"} | ({"Idempotency-Replayed": "true"} if existed else {})
-    return _json(shown(record), 200 if existed else 201, headers)
+    return json_of(shown(record), 200 if existed else 201, headers)
 
 
 def _tenant(grant: Grant, asked: str | None) -> str:
@@ -183,15 +209,24 @@ def _require_same(job_id: str, task: str, args: list[Any], kwargs: dict[str, Any
         raise Problem("key_reused", "use a new Idempotency-Key for another request", job=job_id)
 
 
+async def _list(call: Call) -> Response:
+    query: Listing = call.query
+    page = await run_in_threadpool(
+        jobs.page, query.limit, lambda job: call.grant.sees(job) and query.wants(job), query.behind
+    )
+    following = None if page.following is None else str(page.following)
+    return json_of(Jobs([shown(record) for record in page.records], following))
+
+
 async def _show(call: Call) -> Response:
-    return _json(shown(await visible(call.grant, call.path("job"))))
+    return json_of(shown(await visible(call.grant, call.path("job"))))
 
 
 async def _result(call: Call) -> Response:
     record = await visible(call.grant, call.path("job"))
     if record.state is not State.ENDED:
         raise Problem("not_ended", f"it is {record.state}", state=record.state)
-    return _json(
+    return json_of(
         Result(id=record.id, outcome=record.outcome, reason=record.reason, result=record.result)
     )
 
@@ -199,10 +234,10 @@ async def _result(call: Call) -> Response:
 async def _cancel(call: Call) -> Response:
     record = await visible(call.grant, call.path("job"))
     done = await run_in_threadpool(jobs.cancel, record.id)
-    return _json(Cancelled(record.id, done.value), 202)
+    return json_of(Cancelled(record.id, done.value), 202)
 
 
-def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_of(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     body = msgspec.json.encode(value)
     return Response(
         body, status, {"Cache-Control": "no-store", **(headers or {})}, "application/json"
@@ -220,6 +255,16 @@ OPERATIONS = (
         headers={"Idempotency-Key": "The same key again is the same job."},
         replies={201: Job, 200: Job},
         codes=("key_reused", "store_full"),
+    ),
+    Operation(
+        method="GET",
+        path="/jobs",
+        handler=_list,
+        summary="List jobs, newest first",
+        scope=Scope.READ,
+        query=Listing,
+        replies={200: Jobs},
+        codes=("invalid_cursor",),
     ),
     Operation(
         method="GET",

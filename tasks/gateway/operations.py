@@ -18,8 +18,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from settings.model import Settings
-from tasks.gateway.access import Grant, Scope
+from tasks.gateway.access import Grant
 from tasks.gateway.problems import Problem
+from worker.tokens import Scope
 
 #: How long a body may take to arrive, in seconds.
 _BODY_S = 30.0
@@ -71,6 +72,7 @@ def route_of(operations: list[Operation]) -> Route:
 
     async def endpoint(request: Request) -> Response:
         operation = by_method["GET" if request.method == "HEAD" else request.method]
+        request.state.operation = operation
         return await operation.handler(await _call(operation, request))
 
     return Route(operations[0].path, endpoint, methods=list(by_method))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from tasks.gateway import description, events, health, jobs
+from tasks.gateway import description, events, health, jobs, overview
 from tasks.gateway.operations import Operation, route_of
 
 OPERATIONS: tuple[Operation, ...] = (
     *jobs.OPERATIONS,
     *events.OPERATIONS,
     *health.OPERATIONS,
+    *overview.OPERATIONS,
     *description.OPERATIONS,
 )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import resource
+import signal
 import socket
+import sys
 from typing import Any
 
 import uvicorn
@@ -112,6 +114,9 @@ def is_loopback(host: str) -> bool:
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Until SIGTERM or Ctrl-C."""
     _allow_many_connections()
+    # What uvicorn does with a signal it then does once more, for whoever had it before.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     host = listener.getsockname()[0]
     app = create(settings, open_locally=is_loopback(host) and settings.gateway.tokens != "always")
     config = uvicorn.Config(

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
 from starlette.types import Receive, Scope, Send
 
+from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY
 from tasks.gateway.problems import Problem
 
@@ -20,6 +21,7 @@ from tasks.gateway.problems import Problem
 HEARTBEAT_S = 10.0
 STALL_S = 30.0
 _LOOK_S = 1.0
+_REVOKED_S = 2.0
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -59,7 +61,18 @@ class Streams:
         for stream in list(self._open):
             stream.cut()
 
+    async def end_revoked(self, valid: Callable[[list[str]], Awaitable[set[str]]]) -> None:
+        """End the streams of tokens that were revoked, or have expired, since they began."""
+        while True:
+            await asyncio.sleep(_REVOKED_S)
+            names = {stream.grant.name for stream in self._open} - {LOCAL.name}
+            if names:
+                gone = names - await valid(sorted(names))
+                for stream in [each for each in self._open if each.grant.name in gone]:
+                    stream.cut()
+
     async def watch(self) -> None:
+        """See to those that are silent, and to those that do not take what they are sent."""
         while True:
             await asyncio.sleep(_LOOK_S)
             now = time.monotonic()
@@ -75,8 +88,9 @@ class Streams:
 class EventStream:
     """An ASGI response. `chunks` are whole events; what it raises ends the stream."""
 
-    def __init__(self, streams: Streams, chunks: AsyncIterator[bytes]) -> None:
+    def __init__(self, streams: Streams, grant: Grant, chunks: AsyncGenerator[bytes, None]) -> None:
         self._streams = streams
+        self.grant = grant
         self._chunks = chunks
         self._sending_since: float | None = None
         self._sent_at = time.monotonic()
@@ -111,7 +125,7 @@ class EventStream:
             async for chunk in self._chunks:
                 await self._put(chunk)
         finally:
-            await self._chunks.aclose()  # type: ignore[attr-defined]
+            await self._chunks.aclose()
 
     async def _put(self, chunk: bytes) -> None:
         self._sent_at = self._sending_since = time.monotonic()

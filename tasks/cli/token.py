@@ -1,0 +1,148 @@
+"""`longstream token`: who may call the gateway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from worker.tokens import Token
+
+_EPILOG = """\b
+Examples:
+  longstream token create --name ci --scope submit --scope read --tenant ci
+  longstream token create --scope read --job 3f9a5b7c1d2e --expires 1h
+  longstream token list
+  longstream token revoke 5d41402abc4b
+"""
+
+_SCOPES = ("submit", "read", "cancel", "admin")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number, unit = value[:-1], value[-1:]
+        if not number.isascii() or not number.isdigit() or unit not in _UNITS or not int(number):
+            self.fail(f"{value!r} is no duration, as 90s, 15m, 12h or 30d are", param, ctx)
+        return float(int(number) * _UNITS[unit])
+
+
+@click.group(epilog=_EPILOG)
+def command() -> None:
+    """Make, list and revoke the tokens that callers of the gateway show.
+
+    On loopback the gateway needs none, unless it was started with --require-tokens. Redis keeps a
+    hash of a token, never the token.
+    """
+
+
+@command.command("create")
+@click.option("--name", default="", help="What it is for, for the list.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(_SCOPES),
+    help="What it allows; may be given several times.  [default: read]",
+)
+@click.option("--tenant", default="", help="Whose jobs it submits and sees; none: everybody's.")
+@click.option("--job", default="", help="The one job it is for.")
+@click.option("--expires", type=_Duration(), metavar="TIME", help="As 90s, 15m, 12h or 30d.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def create(
+    name: str, scopes: tuple[str, ...], tenant: str, job: str, expires: float | None, as_json: bool
+) -> None:
+    """Make a token and print it, this once.
+
+    A token without --tenant sees the jobs of all tenants. The scope admin allows everything.
+    """
+    import msgspec
+
+    from tasks.cli.prepare import say
+    from worker import tokens
+
+    if "admin" in scopes and (tenant or job):
+        raise click.UsageError("the scope admin is not bound to a tenant or a job")
+    with _store() as client:
+        chosen = tuple(tokens.Scope(scope) for scope in scopes or ("read",))
+        token, text = tokens.create(
+            client, name, chosen, tenant=tenant, job=_found(job), expires_s=expires
+        )
+    if as_json:
+        click.echo(msgspec.json.encode({**_shown(token), "token": text}).decode())
+        return
+    say(f"token {token.id}; this is the only time it is shown")
+    click.echo(text)
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+def show(as_json: bool) -> None:
+    """List the tokens that are valid, oldest first."""
+    import msgspec
+
+    from tasks.cli.prepare import say
+    from worker import tokens
+
+    with _store() as client:
+        found = tokens.listed(client)
+    for token in found:
+        shown = _shown(token)
+        if as_json:
+            click.echo(msgspec.json.encode(shown).decode())
+        else:
+            click.echo("\t".join(str(value) or "-" for value in shown.values()))
+    if not found and not as_json:
+        say("no tokens yet: `longstream token create` makes one")
+
+
+@command.command("revoke")
+@click.argument("token_id", metavar="ID")
+def revoke(token_id: str) -> None:
+    """Make the token with this ID useless, at once; open streams end within seconds."""
+    from settings.errors import LongstreamError
+    from worker import tokens
+
+    with _store() as client:
+        if not tokens.revoke(client, token_id):
+            raise LongstreamError(f"no token {token_id}: `longstream token list` shows those valid")
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scopes": ",".join(token.scopes),
+        "tenant": token.tenant,
+        "job": token.job,
+        "expires": _when(token.expires_ms),
+    }
+
+
+def _when(at_ms: int) -> str:
+    if not at_ms:
+        return ""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _found(job: str) -> str:
+    from tasks import jobs
+
+    return jobs.find(job) if job else ""
+
+
+def _store() -> Any:
+    from tasks.cli.prepare import prepare
+    from worker.store import opened
+
+    settings = prepare()
+    assert settings.redis_url is not None
+    return opened(settings.redis_url)
