@@ -13,7 +13,7 @@ With no Redis configured, all of this starts or joins the embedded stack.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
     from worker.ledger.totals import By, Sum
-    from worker.listing import Page
     from worker.log.verify import Verdict
 
 __all__ = [
@@ -59,7 +58,6 @@ __all__ = [
     "cancel",
     "enable",
     "find",
-    "page",
     "queues",
     "recent",
     "result",
@@ -231,16 +229,6 @@ def _priced(record: Record) -> Record:
 
     money = money_of(record.spent, current()) if record.spent else None
     return msgspec.structs.replace(record, cost=money)
-
-
-def page(count: int, wanted: Callable[[Record], bool], behind: str | None = None) -> Page:
-    """The latest jobs that are wanted, newest first, behind where another page ended. Their results
-    are left out. Raises CursorError."""
-    from worker.listing import Position, page
-
-    with _store() as client:
-        found = page(client, wanted, count, Position.parse(behind) if behind else None)
-    return found._replace(records=[_priced(record) for record in found.records])
 
 
 def queues(count: int = 20) -> list[Queue]:

@@ -15,9 +15,12 @@ from tasks.gateway.access import Grant
 from tasks.gateway.operations import Call, Operation
 from tasks.gateway.problems import Problem
 from worker.errors import UnknownJob
+from worker.ledger.totals import Money
+from worker.listing import Page, Position, page
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
 from worker.records import Record, State
+from worker.store import opened
 from worker.terms import OnInterrupt, Terms
 from worker.tokens import Scope
 
@@ -76,6 +79,8 @@ class Job(msgspec.Struct, kw_only=True):
     key: str
     length: int
     usage: Tokens | None
+    #: What it costs so far, by the prices the gateway knows; not in lists.
+    cost: Money | None
     created_ms: int
     started_ms: int
     ended_ms: int
@@ -209,13 +214,25 @@ def _require_same(job_id: str, task: str, args: list[Any], kwargs: dict[str, Any
         raise Problem("key_reused", "use a new Idempotency-Key for another request", job=job_id)
 
 
+async def listed(call: Call, query: Listing) -> Page:
+    """The page of the list that the caller may see. Raises CursorError."""
+
+    def read() -> Page:
+        assert call.settings.redis_url is not None
+        behind = None if query.behind is None else Position.parse(query.behind)
+        with opened(call.settings.redis_url) as client:
+            return page(client, wanted, query.limit, behind)
+
+    def wanted(job: Record) -> bool:
+        return call.grant.sees(job) and query.wants(job)
+
+    return await run_in_threadpool(read)
+
+
 async def _list(call: Call) -> Response:
-    query: Listing = call.query
-    page = await run_in_threadpool(
-        jobs.page, query.limit, lambda job: call.grant.sees(job) and query.wants(job), query.behind
-    )
-    following = None if page.following is None else str(page.following)
-    return json_of(Jobs([shown(record) for record in page.records], following))
+    found = await listed(call, call.query)
+    following = None if found.following is None else str(found.following)
+    return json_of(Jobs([shown(record) for record in found.records], following))
 
 
 async def _show(call: Call) -> Response:
