@@ -133,6 +133,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     for code in _codes(operation):
         status, title = CODES[code]
         known = told.setdefault(str(status), _problem())
+        known["content"] = {**known.get("content", {}), **_problem()["content"]}
         known["description"] += f"{'; ' if known['description'] else ''}`{code}`: {title}"
     return told
 
