@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from settings.errors import LongstreamError
 from settings.model import SIMULATOR
 from tasks.current import current
 from worker.errors import UnknownJob
@@ -100,7 +101,10 @@ def submit(
         from tasks.application import app
 
         options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
-        return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
+        streaming = app.tasks.get(task)
+        if streaming is None:
+            raise LongstreamError(f"no task {task}: there are {', '.join(sorted(KINDS))}")
+        return str(streaming.apply_async(args, kwargs, task_id=job_id, **options).id)
     settings = current()
     request = kind.build(*args, **kwargs)
     model, size = request.model or settings.model, estimate(request)
@@ -257,6 +261,8 @@ def enable(alias: str) -> bool:
 
 def find(prefix: str) -> str:
     """The one job whose id starts like this. Raises UnknownJob when none or several do."""
+    if not prefix.strip():
+        raise UnknownJob("no job is named: give its id, or the start of it")
     with _store() as client:
         if client.exists(job_keys(prefix).record):
             return prefix

@@ -22,9 +22,7 @@ def main() -> None:
     gc.disable()
     sys.unraisablehook = _unraisable
     try:
-        code = _run()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        code = _written(_run())
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
@@ -32,6 +30,21 @@ def main() -> None:
         code = 1
     # Nothing is left to do, and taking the interpreter apart takes longer than many a command.
     os._exit(code)
+
+
+def _written(code: int) -> int:
+    """The exit code, once everything that was said is out of this process."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Unless that is why the command failed, and was said then.
+        if code == 0:
+            sys.stderr.write(f"longstream: the output can not be written: {error.strerror}\n")
+            code = 1
+    sys.stderr.flush()
+    return code
 
 
 def _unraisable(lost: UnraisableHookArgs) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasks.cli import exits
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -34,7 +36,6 @@ Exit codes:
 
 EXIT_LOSSES = 1
 EXIT_STOPPED = 3
-EXIT_INTERRUPTED = 130
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -148,7 +149,7 @@ def _run(
             return asyncio.run(run.simulated() if simulated else run.configured(settings))
     except KeyboardInterrupt:
         say(f"{len(book.samples):,} samples are in {path}; the same command goes on from there")
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(exits.INTERRUPTED)
     finally:
         book.close()
 

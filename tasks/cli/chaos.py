@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasks.cli import exits
+
 if TYPE_CHECKING:
     from tasks.local.chaos.run import Report
 
@@ -20,9 +22,6 @@ Examples:
 Faults: kill, pause, redis-restart, redis-kill, partition, upstream-reset, upstream-stall,
 duplicate-message, drain. Exit 1 when anything was lost, doubled, out of order or left behind.
 """
-
-#: As a shell reports a command that SIGTERM has ended.
-EXIT_TERMINATED = 143
 
 #: Findings shown of each kind; all of them are in the JSON.
 _SHOWN = 10
@@ -59,7 +58,7 @@ def command(jobs: int, workers: int, seed: int, faults: str, as_json: bool) -> N
         report = asyncio.run(run(plan(jobs, workers, seed, kinds or tuple(Fault)), state, say))
         keep = not report.verdict.ok
     except asyncio.CancelledError:
-        sys.exit(EXIT_TERMINATED)
+        sys.exit(exits.TERMINATED)
     except Exception:
         keep = True
         raise

@@ -9,18 +9,15 @@ import sys
 
 import click
 
+from settings.errors import LongstreamError
 from tasks import jobs
+from tasks.cli import exits
 from tasks.cli.embedded import Embedded
 from tasks.cli.interrupts import Interrupts
 from tasks.cli.prepare import say
 from tasks.cli.sinks import JsonSink, PipeSink, Sink
 from tasks.current import current
-from worker.log.view import End, Item, Status
-
-#: Exit codes by outcome; what is not here has failed.
-EXITS = {"completed": 0, "incomplete": 3, "filtered": 3, "cancelled": 4}
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
+from worker.log.view import End, Followed, Item, Status
 
 
 def sink_for(*, json: bool, simulated: bool, text_on_stdout: bool = True) -> Sink:
@@ -46,7 +43,7 @@ def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str
             for item in jobs.tail(job_id, start, raw=raw):
                 seen = here.explained(item) if here and isinstance(item, Status) else item
                 with interrupts.step():
-                    sink.take(seen)
+                    _take(sink, seen, job_id, cursor)
                     if isinstance(item, Item):
                         cursor = item.cursor
                 if isinstance(item, End):
@@ -60,10 +57,23 @@ def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str
         click.echo(f"  longstream tail {job_id} --from {cursor}{more}", err=True)
         if again:
             click.echo(f"  {again}", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(exits.INTERRUPTED)
     finally:
         sink.close()
     raise AssertionError("a followed job neither ended nor raised")
+
+
+def _take(sink: Sink, item: Followed, job_id: str, cursor: str) -> None:
+    """Raises LongstreamError when the output takes no more; the job is none the worse for it."""
+    try:
+        sink.take(item)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise LongstreamError(
+            f"the output can not be written: {error.strerror}; job {job_id} runs on: "
+            f"longstream tail {job_id} --from {cursor}"
+        ) from error
 
 
 def conclude(end: End, job_id: str, *, simulated: bool) -> int:
@@ -80,7 +90,7 @@ def conclude(end: End, job_id: str, *, simulated: bool) -> int:
     say(", ".join(parts))
     if hint := _hint(end.reason, job_id):
         say(hint)
-    return EXITS.get(end.outcome, EXIT_FAILED)
+    return exits.OUTCOMES.get(end.outcome, exits.FAILED)
 
 
 def _hint(reason: str, job_id: str) -> str:

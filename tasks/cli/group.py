@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import sys
 
 import click
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+from tasks.cli import exits
 
 #: Command name to one-line help; the module of the same name holds the command.
 COMMANDS = {
@@ -55,6 +54,13 @@ Exit codes:
   0 completed   1 failed   2 usage   3 incomplete (stopped at a length or by a filter)
   4 cancelled   130 interrupted with Ctrl-C (a followed job runs on)
 """
+
+
+#: What an error that names no file is about.
+_ABOUT = {
+    errno.ENOSPC: "the output can not be written: ",
+    errno.EFBIG: "the output can not be written: ",
+}
 
 
 class _Lazy(click.Group):
@@ -106,16 +112,16 @@ def run() -> int:
     except SystemExit as done:
         if isinstance(done.code, str):
             click.echo(done.code, err=True)
-            return EXIT_FAILED
+            return exits.FAILED
         return done.code if done.code is not None else 0
     except click.Abort:
-        return EXIT_INTERRUPTED
+        return exits.INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return EXIT_USAGE
+        return exits.USAGE
     except click.ClickException as error:
         click.echo(f"longstream: {_in_one_line(error)}", err=True)
-        return EXIT_USAGE
+        return exits.USAGE
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -146,15 +152,15 @@ def _explained(error: Exception) -> int:
     if isinstance(error, SettingsError):
         for problem in error.problems:
             click.echo(f"longstream: {problem}", err=True)
-        return EXIT_USAGE
+        return exits.USAGE
     if isinstance(error, LongstreamError):
         click.echo(f"longstream: {error}", err=True)
-        return EXIT_FAILED
+        return exits.FAILED
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{error.filename}: " if error.filename else _ABOUT.get(error.errno or 0, "")
         click.echo(f"longstream: {where}{error.strerror or error}", err=True)
-        return EXIT_FAILED
+        return exits.FAILED
     if type(error).__module__.startswith("redis."):
         click.echo(f"longstream: Redis failed: {error}; run the command again", err=True)
-        return EXIT_FAILED
+        return exits.FAILED
     raise error

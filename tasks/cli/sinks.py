@@ -69,6 +69,8 @@ class PipeSink:
         self._shown: Callable[[str], str] = harmless if out is not None and out.isatty() else str
         self._start = os.lseek(out.fileno(), 0, os.SEEK_END) if out and self._file else 0
         self._said = ""
+        #: Why the last attempt ended, once that was said.
+        self._reason = ""
 
     def take(self, item: Followed) -> None:
         if isinstance(item, Text):
@@ -80,11 +82,31 @@ class PipeSink:
                 self._rewind(voided)
         else:
             self._notice_a_closed_pipe()
-            if line := line_of(item):
+            if line := self._news(item):
                 self.say(line)
 
     def close(self) -> None:
         return
+
+    def _news(self, item: Followed) -> str:
+        """The line about an item, without what was said of it before."""
+        if isinstance(item, Status) and is_usual(item) and self._splice.shown:
+            return ""
+        if not self._reason:
+            line = line_of(item)
+        elif isinstance(item, Status):
+            unsaid = self._unsaid(item.detail)
+            line = line_of(msgspec.structs.replace(item, detail=unsaid)) if unsaid else ""
+        elif isinstance(item, Attempt) and item.reason == self._reason:
+            line = line_of(msgspec.structs.replace(item, reason=""))
+        else:
+            line = line_of(item)
+        if isinstance(item, (Note, Attempt)) and item.reason:
+            self._reason = item.reason
+        return line
+
+    def _unsaid(self, detail: str) -> str:
+        return detail.removesuffix(f"last time: {self._reason}").removesuffix("; ")
 
     def _write(self, piece: Piece) -> None:
         if piece.rewind_to is not None:
@@ -120,6 +142,11 @@ class PipeSink:
             self._said = gist
             sys.stderr.write(f"longstream: {line}\n")
             sys.stderr.flush()
+
+
+def is_usual(item: Status) -> bool:
+    """True when it says no more than text does: the job runs."""
+    return item.state == "running" and not item.detail.startswith("stopping")
 
 
 def line_of(item: Followed) -> str:

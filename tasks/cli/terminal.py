@@ -14,7 +14,7 @@ import time
 from typing import TextIO
 
 from tasks.cli.columns import column, fitting, harmless
-from tasks.cli.sinks import line_of
+from tasks.cli.sinks import is_usual, line_of
 from tasks.cli.splice import Piece, Splice
 from worker.log.view import Attempt, Cut, End, Followed, Status, Text, Thinking
 
@@ -66,7 +66,7 @@ class TerminalSink:
                 self._attempt, self._tokens = item, 0
                 self._status = line_of(item)
             elif isinstance(item, Status):
-                self._status = "" if _is_usual(item) else line_of(item)
+                self._status = "" if is_usual(item) else line_of(item)
             else:
                 self._status = line_of(item)
 
@@ -148,7 +148,3 @@ class TerminalSink:
             f"thinking: {self._tokens:,} reasoning tokens, {quiet_s:.0f} s without text, "
             f"attempt {self._attempt.attempt}, key {self._attempt.key}"
         )
-
-
-def _is_usual(item: Status) -> bool:
-    return item.state == "running" and not item.detail.startswith("stopping")

@@ -24,6 +24,7 @@ from tests.harness.celery_app import client_of
 from tests.harness.valkey import Valkey
 from worker import store
 from worker.app import LongstreamApp
+from worker.errors import UnknownJob
 from worker.keys import pool_keys
 from worker.store import StoreUnreachable
 
@@ -73,6 +74,18 @@ def test_arguments_that_can_not_work_are_refused(
     with pytest.raises(LongstreamError, match=said) as refused:
         submit(*args, **kwargs)
     assert "\n" not in str(refused.value)
+
+
+def test_a_task_that_is_none_is_named_with_those_that_are(app: LongstreamApp) -> None:
+    with pytest.raises(LongstreamError, match=r"no task tasks\.nope: .*tasks\.generate"):
+        jobs.submit("tasks.nope", "x")
+
+
+@pytest.mark.parametrize("prefix", ["", " "])
+def test_no_name_is_no_job(app: LongstreamApp, prefix: str) -> None:
+    by_id("x")
+    with pytest.raises(UnknownJob, match="no job is named"):
+        jobs.find(prefix)
 
 
 @WAYS

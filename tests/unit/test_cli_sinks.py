@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
 import pytest
 
 from tasks.cli.sinks import JsonSink, PipeSink, line_of
@@ -146,3 +147,38 @@ def test_only_a_later_attempt_is_worth_a_line() -> None:
     assert line_of(Attempt(cursor="1-0", attempt=1, mode="start", worker="w")) == ""
     assert line_of(ATTEMPT) == "attempt 2 on w (worker v died)"
     assert line_of(END) == ""
+
+
+WHY = "the provider answered 500"
+
+
+def test_why_an_attempt_ended_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not again by everything that waits for the next one."""
+    sink = PipeSink(None)
+    for detail in (f"not before 2 s; last time: {WHY}", f"last time: {WHY}"):
+        sink.take(Note(cursor="1-1", what="handed_back", reason=WHY))
+        sink.take(Status(state="waiting", detail=detail))
+    sink.take(msgspec.structs.replace(ATTEMPT, reason=WHY))
+    assert capsys.readouterr().err.splitlines() == [
+        f"longstream: handed back: {WHY}",
+        "longstream: waiting: not before 2 s",
+        f"longstream: handed back: {WHY}",
+        "longstream: attempt 2 on w (restart)",
+    ]
+
+
+def test_a_reader_that_comes_later_is_told_why(capsys: pytest.CaptureFixture[str]) -> None:
+    PipeSink(None).take(Status(state="waiting", detail=f"not before 2 s; last time: {WHY}"))
+    assert WHY in capsys.readouterr().err
+
+
+def test_that_a_job_runs_is_no_news_once_its_text_has_begun(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sink = PipeSink(None)
+    running = Status(state="running", detail="on w with key main")
+    for item in (text(0, "text"), running, Status(state="running", detail="stopping: cancel")):
+        sink.take(item)
+    assert capsys.readouterr().err == "longstream: running: stopping: cancel\n"
+    PipeSink(None).take(running)
+    assert "running: on w" in capsys.readouterr().err

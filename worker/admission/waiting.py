@@ -12,6 +12,7 @@ import msgspec
 import redis
 
 from settings.model import Settings
+from worker.admission.holdups import hold_up
 from worker.admission.line import CLASSES
 from worker.keys import PoolKeys, pool_keys
 
@@ -49,8 +50,8 @@ class _Read(msgspec.Struct, frozen=True):
     now: float
     jobs: dict[str, list[bytes]]
     delayed: list[tuple[bytes, float]]
-    progress: list[float]
-    blocked: dict[str, Any]
+    progress: bytes | None
+    blocked: bytes | None
     counts: list[int]
     slots: int
 
@@ -68,7 +69,7 @@ def _queue(client: redis.Redis, pool: str, count: int) -> Queue:
     tickets = _tickets(client, keys, names)
     ordered = _in_turn(read, tickets)[:count]
     line = [
-        _waiting(pool, job, tickets[job], place, *_hold_up(read, place))
+        _waiting(pool, job, tickets[job], place, *_held_up(read, place))
         for place, job in enumerate(ordered, 1)
     ]
     later = [
@@ -107,8 +108,8 @@ def _read(client: redis.Redis, keys: PoolKeys, count: int) -> _Read:
         now=now,
         jobs=dict(zip(CLASSES, jobs, strict=True)),
         delayed=delayed,
-        progress=msgspec.json.decode(progress) if progress else [0.0] * 9,
-        blocked=msgspec.json.decode(blocked) if blocked else {},
+        progress=progress,
+        blocked=blocked,
         counts=replies[len(lines) + 4 :],
         slots=sum(map(int, slots)),
     )
@@ -123,7 +124,8 @@ def _tickets(client: redis.Redis, keys: PoolKeys, jobs: list[bytes]) -> dict[byt
 
 
 def _in_turn(read: _Read, tickets: dict[bytes, Any]) -> list[bytes]:
-    reached, again = read.progress[0], dict(zip(CLASSES, read.progress[1:4], strict=True))
+    numbers = msgspec.json.decode(read.progress) if read.progress else [0.0] * 4
+    reached, again = numbers[0], dict(zip(CLASSES, numbers[1:4], strict=True))
     left = {name: [job for job in read.jobs[name] if job in tickets] for name in CLASSES}
     ordered = []
     while any(left.values()):
@@ -135,17 +137,19 @@ def _in_turn(read: _Read, tickets: dict[bytes, Any]) -> list[bytes]:
     return ordered
 
 
-def _hold_up(read: _Read, place: int) -> tuple[str, float | None]:
+def _held_up(read: _Read, place: int) -> tuple[str, float | None]:
     running, workers = read.counts[-2:]
     if not workers:
         return "a worker: none is running", None
-    if running >= read.slots:
-        return f"a worker: all {read.slots} slots are taken", None
-    ahead_s = (place - 1) * read.progress[8] / 1000
-    until = read.blocked.get("until")
-    first_s = max(0.0, until - read.now) / 1000 if until else 0.0
-    known = until is not None or not read.blocked
-    return read.blocked.get("reason", "its turn"), first_s + ahead_s if known else None
+    reason, starts_ms = hold_up(
+        place - 1,
+        read.now,
+        running=running,
+        slots=read.slots,
+        blocked=read.blocked,
+        progress=read.progress,
+    )
+    return reason or "its turn", None if starts_ms is None else (starts_ms - read.now) / 1000
 
 
 def _waiting(

@@ -23,10 +23,11 @@ import redis
 from redis.asyncio import Redis
 
 from worker.errors import StoreError
+from worker.faults import passes
 from worker.log.commit import GroupCommit
 from worker.log.cursor import START, Cursor
 from worker.log.follow import Command, Follower, Place, Steps
-from worker.log.reader import lasts, unreachable
+from worker.log.reader import unreachable
 from worker.log.tracked import Answer, TrackedReads, Want
 from worker.log.view import Followed, Status
 from worker.store import connect_async
@@ -232,7 +233,7 @@ class Reader(Generic[T]):
                 self._hub.reads.forget(want)
             if not isinstance(reply, Exception):
                 return reply
-            if lasts(reply):
+            if not passes(reply):
                 raise reply
             answered = asyncio.get_running_loop().create_future()
 
@@ -324,7 +325,7 @@ class _Channel(Generic[T]):
         self._want = None
         if not isinstance(reply, Exception):
             self._go(partial(self._steps.send, reply))
-        elif lasts(reply):
+        elif not passes(reply):
             self._go(partial(self._steps.throw, reply))
         else:
             self._publish(unreachable(reply))

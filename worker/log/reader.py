@@ -11,50 +11,39 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from typing import Any
 
 import redis
 import redis.asyncio
-from redis.exceptions import AuthenticationError, ResponseError
 
+from worker.faults import passes
 from worker.log.cursor import START, Cursor
 from worker.log.follow import BLOCK_MS, Command, LogExpired, Steps, Trimmed, follow
 from worker.log.view import Followed, Status, Text
 
 __all__ = ["BLOCK_MS", "LogExpired", "Steps", "Trimmed", "atail", "follow", "tail", "text_of"]
 
-_Advance = Callable[[], Command | Followed]
+#: First and longest pause between two tries while Redis does not answer, in seconds.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
-#: Longest pause between two tries while Redis does not answer, in seconds.
-_LONGEST_PAUSE_S = 5.0
-#: What a server says that will answer soon: it loads, runs a long script, or changes its role.
-_SOON = ("LOADING", "BUSY ", "UNBLOCKED", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
+_FAULTS = (redis.RedisError, OSError)
 
 
 def tail(
     client: redis.Redis, job_id: str, start: Cursor = START, *, raw: bool = False, wait: bool = True
 ) -> Iterator[Followed]:
     """Items of the job's log from behind `start`. See `follow` for what it raises."""
-    steps, pauses = follow(job_id, start, raw=raw, wait=wait), _pauses()
-    advance: _Advance = partial(steps.send, None)
-    while True:
-        try:
-            step = advance()
-        except StopIteration:
-            return
+    drive = _Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
+    while (step := drive.step()) is not None:
         if not isinstance(step, tuple):
-            advance = partial(steps.send, None)
             yield step
             continue
-        advance = partial(_again, step)
         try:
-            reply = client.execute_command(*step)  # type: ignore[no-untyped-call]
-            advance, pauses = partial(steps.send, reply), _pauses()
-        except (redis.RedisError, OSError) as error:
-            if lasts(error, wait=wait):
-                advance = partial(steps.throw, error)
-                continue
-            yield unreachable(error)
-            time.sleep(next(pauses))
+            drive.answered(client.execute_command(*step))  # type: ignore[no-untyped-call]
+        except _FAULTS as error:
+            if (away := drive.failed(step, error)) is not None:
+                yield away
+                time.sleep(drive.pause_s)
 
 
 async def atail(
@@ -66,27 +55,17 @@ async def atail(
     wait: bool = True,
 ) -> AsyncIterator[Followed]:
     """As `tail`, on an event loop."""
-    steps, pauses = follow(job_id, start, raw=raw, wait=wait), _pauses()
-    advance: _Advance = partial(steps.send, None)
-    while True:
-        try:
-            step = advance()
-        except StopIteration:
-            return
+    drive = _Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
+    while (step := drive.step()) is not None:
         if not isinstance(step, tuple):
-            advance = partial(steps.send, None)
             yield step
             continue
-        advance = partial(_again, step)
         try:
-            reply = await client.execute_command(*step)  # type: ignore[no-untyped-call]
-            advance, pauses = partial(steps.send, reply), _pauses()
-        except (redis.RedisError, OSError) as error:
-            if lasts(error, wait=wait):
-                advance = partial(steps.throw, error)
-                continue
-            yield unreachable(error)
-            await asyncio.sleep(next(pauses))
+            drive.answered(await client.execute_command(*step))  # type: ignore[no-untyped-call]
+        except _FAULTS as error:
+            if (away := drive.failed(step, error)) is not None:
+                yield away
+                await asyncio.sleep(drive.pause_s)
 
 
 def text_of(client: redis.Redis, job_id: str) -> str:
@@ -95,24 +74,39 @@ def text_of(client: redis.Redis, job_id: str) -> str:
     return "".join(item.text for item in items if isinstance(item, Text))
 
 
-def _again(step: Command) -> Command | Followed:
-    """The same command, for another try."""
-    return step
+class _Drive:
+    """What drives the steps of one reader, whatever carries its commands."""
 
+    def __init__(self, steps: Steps, *, wait: bool) -> None:
+        self._steps = steps
+        self._wait = wait
+        self._advance: Callable[[], Command | Followed] = partial(steps.send, None)
+        #: How long to wait before the next try.
+        self.pause_s = 0.0
 
-def lasts(error: Exception, *, wait: bool = True) -> bool:
-    """True when waiting will not help, or is not wanted."""
-    if not wait or isinstance(error, AuthenticationError):
-        return True
-    return isinstance(error, ResponseError) and not str(error).startswith(_SOON)
+    def step(self) -> Command | Followed | None:
+        """A command to run, or an item to yield; None at the end."""
+        try:
+            step = self._advance()
+        except StopIteration:
+            return None
+        self._advance = partial(self._steps.send, None)
+        return step
+
+    def answered(self, reply: Any) -> None:
+        self._advance, self.pause_s = partial(self._steps.send, reply), 0.0
+
+    def failed(self, command: Command, error: Exception) -> Status | None:
+        """What to say before the command is tried again; None: waiting will not help, or is not
+        wanted, and the next step raises the error."""
+        if not self._wait or not passes(error):
+            self._advance = partial(self._steps.throw, error)
+            return None
+        self._advance = lambda: command
+        self.pause_s = min(_LONGEST_PAUSE_S, max(_FIRST_PAUSE_S, 2 * self.pause_s))
+        return unreachable(error)
 
 
 def unreachable(error: Exception) -> Status:
+    """What a reader is told while Redis is away."""
     return Status(state="unreachable", detail=f"Redis does not answer ({type(error).__name__})")
-
-
-def _pauses() -> Iterator[float]:
-    pause = 0.1
-    while True:
-        yield pause
-        pause = min(_LONGEST_PAUSE_S, 2 * pause)

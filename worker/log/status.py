@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator
 from typing import Any
 
+from worker.admission.holdups import hold_up
 from worker.errors import UnknownJob
 from worker.keys import PoolKeys, job_keys, pool_keys
 from worker.log.view import Status
@@ -64,31 +65,23 @@ def _waiting(
     if not alive:
         return _status(NO_WORKER, last, place=place)
     if due is not None:
-        wait_s = max(0, int(due) - now) / 1000
-        return _status(f"not before {wait_s:.0f} s", last, starts_ms=int(due))
+        wait_s = round((int(due) - now) / 1000)
+        when = f"not before {wait_s} s" if wait_s > 0 else "its time has come"
+        return _status(when, last, starts_ms=int(due))
     if place is None:
         return _status("being handed to a worker", last)
-    reason, starts_ms = yield from _hold_up(keys, now, place)
-    return _status(reason, last, place=place, starts_ms=starts_ms, now=now)
-
-
-def _hold_up(
-    keys: PoolKeys, now: int, place: int
-) -> Generator[tuple[Any, ...], Any, tuple[str, int | None]]:
-    """What a job at this place waits for, and when it is expected to start."""
     slots = yield ("HVALS", keys.slots)
     used = yield ("HVALS", keys.load)
-    blocked = yield ("GET", keys.blocked)
-    progress = yield ("GET", keys.fair)
-    pace = json.loads(progress)[-1] if progress else 0.0
-    ahead_ms = place * pace
-    if sum(map(int, used)) >= sum(map(int, slots)):
-        return f"all {sum(map(int, slots))} slots of the workers are taken", None
-    if blocked is None:
-        return "", int(now + ahead_ms) if pace else None
-    head = json.loads(blocked)
-    until = head.get("until")
-    return head.get("reason", ""), None if until is None else int(max(until, now) + ahead_ms)
+    held = hold_up(
+        place,
+        now,
+        running=sum(map(int, used)),
+        slots=sum(map(int, slots)),
+        blocked=(yield ("GET", keys.blocked)),
+        progress=(yield ("GET", keys.fair)),
+    )
+    starts_ms = None if held.starts_ms is None else int(held.starts_ms)
+    return _status(held.reason, last, place=place, starts_ms=starts_ms, now=now)
 
 
 def _status(

@@ -1,0 +1,38 @@
+"""What holds up the job at some place of a line, and until when, as far as anyone can tell."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class HoldUp(NamedTuple):
+    """`reason`: "" when it only waits for its turn. `starts_ms`: when it is expected to start, on
+    the server's clock; None: nobody knows."""
+
+    reason: str
+    starts_ms: float | None
+
+
+def hold_up(
+    ahead: int,
+    now: float,
+    *,
+    running: int,
+    slots: int,
+    blocked: bytes | None,
+    progress: bytes | None,
+) -> HoldUp:
+    """`ahead`: how many jobs stand before it; `blocked`, `progress`: as the line has them."""
+    if running >= slots:
+        return HoldUp(f"all {slots} slots of the workers are taken", None)
+    pace_ms = msgspec.json.decode(progress)[-1] if progress else 0.0
+    head: dict[str, Any] = msgspec.json.decode(blocked) if blocked else {}
+    until = head.get("until")
+    reason = str(head.get("reason", ""))
+    if until is None:
+        # Nothing but the turns of others holds it up; how fast those pass is known, or is not.
+        known = not head and pace_ms
+        return HoldUp(reason, now + ahead * pace_ms if known else None)
+    return HoldUp(reason, max(until, now) + ahead * pace_ms)
