@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from settings.model import Settings
-from tasks.gateway.callers import valid_tokens
+from tasks.gateway.callers import Callers, valid_tokens
 from tasks.gateway.description import description
 from tasks.gateway.frames import frame_of, size_of
 from tasks.gateway.guard import Guard
@@ -46,14 +46,18 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
             for task in tasks:
                 task.cancel()
 
+    callers = Callers(open_locally=open_locally)
     app = Starlette(
         routes=routes(),
-        middleware=[Middleware(Guard, settings=settings, open_locally=open_locally)],
+        middleware=[
+            Middleware(Guard, settings=settings, callers=callers, open_locally=open_locally)
+        ],
         exception_handlers={HTTPException: _of_routing, Exception: _told, Problem: _told},
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
     app.state.settings = settings
+    app.state.callers = callers
     app.state.probe = Probe(settings)
     app.state.description = description(OPERATIONS)
     app.state.streams = Streams(settings.gateway.readers)

@@ -43,13 +43,18 @@ class Callers:
         """None for nobody in particular. Raises Problem for a token that is not valid."""
         if (header := headers.get("authorization")) is not None:
             kind, _, text = header.partition(" ")
-            grant = await self._of_token(text.strip(), hub) if kind.lower() == "bearer" else None
-            return grant or self._refused(scope)
+            return await self.require_token(
+                scope, text.strip() if kind.lower() == "bearer" else "", hub
+            )
         if text := cookie_parser(headers.get("cookie", "")).get(COOKIE, ""):
             grant = await self._of_token(text, hub)
             if grant is not None or not self._open:
                 return grant
         return LOCAL if self._open else None
+
+    async def require_token(self, scope: Scope, text: str, hub: Hub[Frame]) -> Grant:
+        """Raises Problem."""
+        return await self._of_token(text, hub) or self._refused(scope)
 
     async def _of_token(self, text: str, hub: Hub[Frame]) -> Grant | None:
         parts = parts_of(text)

@@ -41,10 +41,12 @@ class Guard:
     """Middleware: answers what may not pass, says in `state.grant` what a caller may do, and logs
     what was answered: the operation, never what was in the path, the query or the body."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, *, open_locally: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, callers: Callers, *, open_locally: bool
+    ) -> None:
         self._app = app
         self._open = open_locally
-        self._callers = Callers(open_locally=open_locally)
+        self._callers = callers
         self._names = _LOCAL_NAMES | {name.strip() for name in settings.gateway.hosts.split(",")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,6 +6,7 @@ from starlette.routing import BaseRoute
 
 from tasks.gateway import description, events, health, jobs, overview
 from tasks.gateway.operations import Operation, route_of
+from tasks.gateway.page import operations as page
 
 OPERATIONS: tuple[Operation, ...] = (
     *jobs.OPERATIONS,
@@ -13,6 +14,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *health.OPERATIONS,
     *overview.OPERATIONS,
     *description.OPERATIONS,
+    *page.OPERATIONS,
 )
 
 

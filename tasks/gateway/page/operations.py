@@ -1,0 +1,202 @@
+"""The operations of the page: its views, its forms, and what they load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from settings.errors import LongstreamError
+from tasks import jobs
+from tasks.gateway.callers import COOKIE
+from tasks.gateway.jobs import Listing, listed, visible
+from tasks.gateway.operations import Call, Operation, received_body
+from tasks.gateway.overview import accounts, queues_for
+from tasks.gateway.page.diffs import Change, changes_of
+from tasks.gateway.page.rendering import rendered
+from tasks.gateway.page.story import Story, story_of
+from tasks.gateway.problems import Problem, problem_of
+from worker.keys import job_keys
+from worker.ledger.totals import shown as cost_shown
+from worker.log.stored import read_stored
+from worker.outcomes import Outcome
+from worker.records import Record, State
+from worker.store import opened
+from worker.tokens import Scope
+
+#: Jobs of one page of the list, and of the line.
+_LISTED, _WAITING = 25, 10
+_FORM_BYTES = 1_000_000
+_ASSETS = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+class Shown(msgspec.Struct, forbid_unknown_fields=True, rename={"behind": "after"}):
+    """What the list shows; an empty field of the form is none."""
+
+    state: str = ""
+    outcome: str = ""
+    behind: str = ""
+
+
+async def _home(call: Call) -> Response:
+    if (stranger := _stranger(call)) is not None:
+        return stranger
+    query: Shown = call.query
+    wanted = {
+        "state": query.state or None,
+        "outcome": query.outcome or None,
+        "after": query.behind or None,
+        "limit": _LISTED,
+    }
+    try:
+        found = await listed(call, msgspec.convert(wanted, Listing))
+    except msgspec.ValidationError as error:
+        raise Problem("malformed", f"query: {error}") from error
+    admin = call.grant.allows(Scope.ADMIN)
+    return rendered(
+        "home.html",
+        grant=call.grant,
+        query=query,
+        states=list(State),
+        outcomes=list(Outcome),
+        jobs=found.records,
+        following=found.following,
+        queues=await queues_for(call.grant, _WAITING),
+        accounts=await accounts() if admin else None,
+        may_submit=call.grant.allows(Scope.SUBMIT) and call.grant.job is None,
+        simulated=call.settings.simulated,
+    )
+
+
+async def _job(call: Call) -> Response:
+    if (stranger := _stranger(call)) is not None:
+        return stranger
+    try:
+        record = await visible(call.grant, call.path("job"))
+    except LongstreamError as error:
+        return _failed(error)
+    story, changes = await run_in_threadpool(_told, call, record)
+    return rendered(
+        "job.html",
+        grant=call.grant,
+        job=record,
+        story=story,
+        changes=changes,
+        notes=record.result.get("notes", "") if isinstance(record.result, Mapping) else "",
+        waiting=await _waiting(call, record),
+        cost=cost_shown(record.cost) if record.cost is not None else "",
+        may_cancel=call.grant.allows(Scope.CANCEL) and record.state is not State.ENDED,
+        live=record.state is not State.ENDED or not story.ended,
+        simulated=record.pool == "simulator",
+    )
+
+
+def _told(call: Call, record: Record) -> tuple[Story, list[Change]]:
+    assert call.settings.redis_url is not None
+    with opened(call.settings.redis_url) as client:
+        stored = read_stored(client.execute_command, job_keys(record.id).log)
+    changes: list[Change] = []
+    if record.task == "tasks.refactor" and isinstance(record.result, Mapping):
+        _, args, kwargs = jobs.arguments(record.id)
+        given = args[0] if args else kwargs["files"]
+        changes = changes_of(given, record.result)
+    return story_of(stored), changes
+
+
+async def _waiting(call: Call, record: Record) -> Any:
+    """Its place in the line, while it has one among the first."""
+    if record.state is not State.WAITING:
+        return None
+    lines = await queues_for(call.grant, 200)
+    return next((job for line in lines for job in line.first if job.job == record.id), None)
+
+
+async def _ask(call: Call) -> Response:
+    if call.grant.job is not None:
+        raise Problem("forbidden", "the token is bound to one job")
+    form = await _form(call)
+    if not form.get("prompt", "").strip():
+        raise Problem("invalid", "the prompt is empty: say what to answer")
+    job = await run_in_threadpool(
+        jobs.submit, "tasks.generate", form["prompt"], tenant=call.grant.tenant or "default"
+    )
+    return RedirectResponse(f"/view/{job}", 303)
+
+
+async def _cancel(call: Call) -> Response:
+    record = await visible(call.grant, call.path("job"))
+    await run_in_threadpool(jobs.cancel, record.id)
+    return RedirectResponse(f"/view/{record.id}", 303)
+
+
+async def _sign_in_form(_: Call) -> Response:
+    return rendered("sign_in.html", grant=None, refused=False)
+
+
+async def _sign_in(call: Call) -> Response:
+    text = (await _form(call)).get("token", "").strip()
+    callers = call.request.app.state.callers
+    try:
+        await callers.require_token(call.request.scope, text, call.request.app.state.hub)
+    except Problem as problem:
+        return rendered("sign_in.html", problem.status, grant=None, refused=True)
+    answer = RedirectResponse("/", 303)
+    secure = call.request.url.scheme == "https"
+    answer.set_cookie(COOKIE, text, httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+async def _sign_out(_: Call) -> Response:
+    answer = RedirectResponse("/sign-in", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+async def _asset(call: Call) -> Response:
+    name = call.path("name")
+    if name not in _ASSETS:
+        raise Problem("not_found")
+    body = (files("tasks.gateway.page") / "assets" / name).read_bytes()
+    return Response(body, headers={"Cache-Control": "no-cache"}, media_type=_ASSETS[name])
+
+
+def _stranger(call: Call) -> Response | None:
+    """Where somebody goes who may not read."""
+    if call.grant.allows(Scope.READ):
+        return None
+    return RedirectResponse("/sign-in", 303)
+
+
+def _failed(error: LongstreamError) -> Response:
+    problem = problem_of(error)
+    assert problem is not None
+    return rendered("problem.html", problem.status, grant=None, problem=problem)
+
+
+async def _form(call: Call) -> dict[str, str]:
+    body = await received_body(call.request, _FORM_BYTES)
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+    except ValueError as error:
+        raise Problem("malformed", "the form can not be read") from error
+
+
+def _page(method: str, path: str, handler: Any, **more: Any) -> Operation:
+    return Operation(method=method, path=path, handler=handler, summary="", described=False, **more)
+
+
+OPERATIONS = (
+    _page("GET", "/", _home, scope=None, query=Shown),
+    _page("GET", "/view/{job}", _job, scope=None),
+    _page("POST", "/view/{job}/cancel", _cancel, scope=Scope.CANCEL),
+    _page("POST", "/ask", _ask, scope=Scope.SUBMIT),
+    _page("GET", "/sign-in", _sign_in_form, scope=None),
+    _page("POST", "/sign-in", _sign_in, scope=None),
+    _page("POST", "/sign-out", _sign_out, scope=None),
+    _page("GET", "/assets/{name}", _asset, scope=None),
+)
