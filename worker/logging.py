@@ -1,17 +1,24 @@
 """How the worker logs: structlog, readable on a terminal, JSON lines elsewhere.
 
-Celery's own lines go through the same renderer. The logger that prints what a task returned is
-kept quiet: a return value is an answer, and answers are never logged.
+Celery's own lines, and those of every other library, go through the same steps; the last one takes
+out what is or looks like a credential. What the events mean stands in docs/events.md. The logger
+that prints what a task returned is kept quiet: a return value is an answer, and answers are never
+logged.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+import threading
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
 import structlog
 
+from worker import redaction
 from worker.received import WithoutBodies
 
 #: celery.app.trace prints the return value of each task at INFO, celery.pool the whole request
@@ -23,30 +30,37 @@ _QUIET = {
     "httpcore": logging.WARNING,
 }
 
+_log = structlog.get_logger()
+
 
 def configure(level: int = logging.INFO, stream: Any = None) -> None:
     """Send structlog and stdlib records to `stream` (stderr) in one format."""
     stream = stream or sys.stderr
+    # A formatted traceback is a text like any other. One that is left to a renderer shows locals.
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
     ]
-    renderer: Any = structlog.dev.ConsoleRenderer()
-    if not stream.isatty():
-        shared.append(structlog.processors.format_exc_info)
-        renderer = structlog.processors.JSONRenderer()
+    renderer: Any = structlog.processors.JSONRenderer()
+    if stream.isatty():
+        renderer = structlog.dev.ConsoleRenderer()
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(stream)
+    handler = _Handler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                redaction.processor,
+                renderer,
+            ],
         )
     )
     root = logging.getLogger()
@@ -57,3 +71,29 @@ def configure(level: int = logging.INFO, stream: Any = None) -> None:
         consumer.addFilter(WithoutBodies())
     for name, floor in _QUIET.items():
         logging.getLogger(name).setLevel(max(level, floor))
+
+
+def report_what_nobody_caught() -> None:
+    """Log warnings, and exceptions that end a thread or the process, instead of printing them."""
+    logging.captureWarnings(True)
+    sys.excepthook = _uncaught
+    threading.excepthook = lambda lost: _uncaught(lost.exc_type, lost.exc_value, lost.exc_traceback)
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt | SystemExit) or error is None:
+        sys.__excepthook__(kind, error, trace)  # type: ignore[arg-type]
+        return
+    _log.critical("process.uncaught", exc_info=(kind, error, trace))
+
+
+class _Handler(logging.StreamHandler[Any]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """The line itself is at fault, and its arguments may be anything: only say whose it was."""
+        # Where the stream is gone, there is nobody left to tell.
+        with suppress(OSError, ValueError):
+            line = {"event": "log.unreadable", "level": "error", "logger": record.name}
+            self.stream.write(json.dumps(line) + self.terminator)
+            self.flush()

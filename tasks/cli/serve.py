@@ -45,10 +45,13 @@ def command(
             f"the gateway needs {error.name}: pip install 'longstream[gateway]'"
         ) from error
     from tasks.current import use
-    from worker.logging import configure
+    from worker.logging import configure, report_what_nobody_caught
+    from worker.redaction import know
 
     use(settings)
     configure()
+    report_what_nobody_caught()
+    know(settings)
     listener = serving.listening(settings.gateway.host, settings.gateway.port)
     url = serving.url_of(listener)
     if announce_file is not None:

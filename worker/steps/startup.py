@@ -16,7 +16,8 @@ from celery.utils.nodenames import default_nodename
 from click.core import ParameterSource
 
 from settings.errors import SettingsError
-from worker.logging import configure
+from worker.logging import configure, report_what_nobody_caught
+from worker.redaction import know
 
 #: Threads beyond the streams: a worker full of streams still answers probes, and takes the next
 #: job while Celery finishes with the last one.
@@ -38,6 +39,7 @@ def worker_name() -> str:
 
 def setup_logging(loglevel: int | None = None, **_: Any) -> None:
     configure(loglevel or 20)
+    report_what_nobody_caught()
 
 
 def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any) -> None:
@@ -47,6 +49,7 @@ def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any)
         if refused in pool:
             raise SystemExit(f"longstream: the Celery pool {refused} is refused: {reason}")
     try:
+        know(instance.app.longstream)
         instance.app.longstream.require_pools()
     except SettingsError as error:
         raise SystemExit(f"longstream: {error}") from None
