@@ -49,7 +49,6 @@ def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any)
         if refused in pool:
             raise SystemExit(f"longstream: the Celery pool {refused} is refused: {reason}")
     try:
-        know(instance.app.longstream)
         instance.app.longstream.require_pools()
     except SettingsError as error:
         raise SystemExit(f"longstream: {error}") from None
@@ -62,6 +61,7 @@ def examine(instance: Any = None, **_: Any) -> None:
     # The checks need the Celery app, which ties this module to its signals.
     from worker.doctor import at_start
 
+    know(instance.app.longstream)
     at_start(instance.app.longstream)
 
 
