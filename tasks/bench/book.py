@@ -9,7 +9,6 @@ that the file is not, and it is refused rather than overwritten.
 from __future__ import annotations
 
 import fcntl
-import os
 from pathlib import Path
 from typing import IO
 
@@ -66,9 +65,13 @@ class Book:
         self.begun: set[tuple[str, int]] = set()
         self.seconds: dict[str, float] = {}
         self._file = self._opened()
-        if fresh:
-            self._file.truncate(0)
-        self._read()
+        try:
+            if fresh:
+                self._file.truncate(0)
+            self._read()
+        except BaseException:
+            self._file.close()
+            raise
 
     def begin(self, phase: str, n: int) -> None:
         self.begun.add((phase, n))
@@ -110,8 +113,6 @@ class Book:
         lines = data[:whole].splitlines()
         if data and not lines:
             raise self._strange(1)
-        if whole < len(data):
-            os.ftruncate(self._file.fileno(), whole)
         for number, line in enumerate(lines, 1):
             try:
                 entry = _decoder.decode(line)
@@ -120,6 +121,7 @@ class Book:
             if isinstance(entry, Header) is not (number == 1):
                 raise self._strange(number)
             self._take(entry)
+        self._file.truncate(whole)
         if not lines:
             self._write(self.header)
 

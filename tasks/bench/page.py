@@ -6,6 +6,7 @@ from html import escape
 
 from tasks.bench import report as reports
 from tasks.bench.figures import Figures
+from tasks.bench.histogram import Histogram
 from tasks.bench.plots import Bar, Mark, chart, distribution, table
 from tasks.bench.report import Report, percent
 from tasks.bench.watch import DEFINITION
@@ -114,13 +115,13 @@ def _plots(report: Report) -> list[str]:
             "first",
             "Time to first token",
             pace.first,
-            [*_measured(pace.first.quantile), *_published(0.047, 0.138)],
+            [*_measured(pace.first), *_published(0.047, 0.138)],
         ),
         distribution(
             "visible",
             "Between two visible deltas",
             pace.visible,
-            [*_measured(pace.visible.quantile), *_published(0.038, 0.091)],
+            [*_measured(pace.visible), *_published(0.038, 0.091)],
         ),
         distribution(
             "thinking",
@@ -132,16 +133,15 @@ def _plots(report: Report) -> list[str]:
             "visible-first",
             "From submit to the first visible delta",
             pace.first_visible,
-            _measured(pace.first_visible.quantile),
+            _measured(pace.first_visible),
         ),
         _clustering(pace),
         _outcomes(report),
     ]
 
 
-def _measured(quantile: object) -> list[Mark]:
-    assert callable(quantile)
-    return [Mark("p50", quantile(0.5)), Mark("p95", quantile(0.95))]
+def _measured(of: Histogram) -> list[Mark]:
+    return [Mark("p50", of.quantile(0.5)), Mark("p95", of.quantile(0.95))]
 
 
 def _published(half: float, most: float) -> list[Mark]:

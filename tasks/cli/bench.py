@@ -139,14 +139,14 @@ def _run(
 
     header = _header(options, simulated=simulated)
     path = state or _default_state(header)
-    # Before anything is started: a file that can not be used must cost no start.
+    # What is refused is refused before anything is started.
     book = Book(path, header, fresh=fresh)
     try:
-        if not simulated:
-            settings = prepare(serving=True)
         with progress() as show:
             run = Run(options, book, settings, show)
-            return asyncio.run(run.simulated() if simulated else run.configured(settings))
+            if simulated:
+                return asyncio.run(run.simulated())
+            return asyncio.run(run.configured(prepare(serving=True)))
     except KeyboardInterrupt:
         say(f"{len(book.samples):,} samples are in {path}; the same command goes on from there")
         sys.exit(exits.INTERRUPTED)
