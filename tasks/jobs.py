@@ -12,27 +12,24 @@ With no Redis configured, all of this starts or joins the embedded stack.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from settings.errors import LongstreamError
 from settings.model import SIMULATOR
 from tasks.current import current
+from tasks.many import new_id, submit_many, wait
+from tasks.stored import priced, record_of, store, unknown, url
 from worker.errors import UnknownJob
 from worker.keys import JOBS, job_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
 from worker.records import Record, State, parse_record
-from worker.store import connect_async, opened
-from worker.terms import USUAL, OnInterrupt, Terms
+from worker.store import connect_async
+from worker.terms import OnInterrupt, Terms
 
 if TYPE_CHECKING:
-    import redis
-
     from worker.admission.overview import AccountView
     from worker.admission.waiting import Queue
     from worker.cancel import Cancelled
@@ -66,12 +63,11 @@ __all__ = [
     "spend",
     "status",
     "submit",
+    "submit_many",
     "tail",
     "verify",
+    "wait",
 ]
-
-#: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
-_ID_BYTES = 6
 
 
 def submit(
@@ -92,37 +88,15 @@ def submit(
     Raises LongstreamError when the request can not be built, stored or served.
     """
     from tasks.kinds import KINDS
-    from worker.admission.estimates import estimate, pool_taking
-    from worker.submission import Submission, plain_message, submit as submit_job
+    from tasks.submitting import submitted, submitted_by_celery
+    from worker.submission import submit as submit_job
 
-    job_id = job_id or os.urandom(_ID_BYTES).hex()
-    kind = KINDS.get(task)
-    if kind is None:
-        from tasks.application import app
-
-        options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
-        streaming = app.tasks.get(task)
-        if streaming is None:
-            raise LongstreamError(f"no task {task}: there are {', '.join(sorted(KINDS))}")
-        return str(streaming.apply_async(args, kwargs, task_id=job_id, **options).id)
-    settings = current()
-    request = kind.build(*args, **kwargs)
-    model, size = request.model or settings.model, estimate(request)
-    # The default is the submitter's, and a worker may have another.
-    kwargs["model"] = model
-    job = Submission(
-        job_id=job_id,
-        task=task,
-        model=model,
-        pool=pool_taking(settings, model, size).name,
-        label=kind.label(*args, **kwargs),
-        message=plain_message(task, job_id, list(args), kwargs),
-        estimate=size,
-        tenant=tenant,
-        priority=priority,
-        terms=terms or USUAL,
-    )
-    with _store() as client:
+    job_id = job_id or new_id()
+    options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
+    if task not in KINDS:
+        return submitted_by_celery(task, args, kwargs, job_id=job_id, **options)
+    job = submitted(current(), task, args, kwargs, job_id=job_id, **options)
+    with store() as client:
         submit_job(client, job)
     return job_id
 
@@ -132,7 +106,7 @@ def tail(job_id: str, start: Cursor | str = START, *, raw: bool = False) -> Iter
 
     Raises UnknownJob, LogExpired or CursorError. Stopping to read never stops the job.
     """
-    with _store() as client:
+    with store() as client:
         yield from reader.tail(client, job_id, _cursor(start), raw=raw)
 
 
@@ -140,7 +114,7 @@ async def atail(
     job_id: str, start: Cursor | str = START, *, raw: bool = False
 ) -> AsyncIterator[Followed]:
     """As `tail`, on an event loop."""
-    client = connect_async(_url())
+    client = connect_async(url())
     try:
         async for item in reader.atail(client, job_id, _cursor(start), raw=raw):
             yield item
@@ -150,15 +124,15 @@ async def atail(
 
 def status(job_id: str) -> Record:
     """The job's record. Raises UnknownJob."""
-    with _store() as client:
-        return _priced(_record(client, job_id))
+    with store() as client:
+        return priced(record_of(client, job_id))
 
 
 def spend(by: By, first: date, last: date, *, tenant: str | None = None) -> list[Sum]:
     """What was spent from one UTC day to another, both included, added up `by`."""
     from worker.ledger import totals
 
-    with _store() as client:
+    with store() as client:
         rows = totals.read(client, first, last)
     mine = (row for row in rows if tenant is None or row.tenant == tenant)
     return totals.grouped(mine, by, current())
@@ -179,10 +153,10 @@ def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
 
     from worker.submission import Message
 
-    with _store() as client:
+    with store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")
     if stored[0] is None:
-        raise UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
+        raise unknown(job_id)
     args, kwargs, _ = Message.load(stored[1]).body
     return stored[0].decode(), args, kwargs
 
@@ -192,7 +166,7 @@ def cancel(job_id: str) -> Cancelled:
     from tasks.application import app
     from worker.cancel import cancel as cancel_job
 
-    with _store() as client:
+    with store() as client:
         return cancel_job(app, client, current(), job_id)
 
 
@@ -204,8 +178,8 @@ def verify(job_id: str) -> Verdict:
     from worker.log.stored import read_stored
     from worker.log.verify import verify as verify_log
 
-    with _store() as client:
-        record = _record(client, job_id)
+    with store() as client:
+        record = record_of(client, job_id)
         stored = read_stored(client.execute_command, job_keys(job_id).log)
     ended = record.state == State.ENDED
     if ended and not stored:
@@ -215,31 +189,21 @@ def verify(job_id: str) -> Verdict:
 
 def recent(count: int = 20) -> list[Record]:
     """The latest jobs, newest first."""
-    with _store() as client:
+    with store() as client:
         found: Any = client.zrevrange(JOBS, 0, count - 1)
         pipeline = client.pipeline(transaction=False)
         for job_id in found:
             pipeline.hgetall(job_keys(job_id.decode()).record)
         raws = pipeline.execute()
     records = (parse_record(i.decode(), raw) for i, raw in zip(found, raws, strict=True))
-    return [_priced(record) for record in records if record is not None]
-
-
-def _priced(record: Record) -> Record:
-    """The record with what its job costs so far, by the prices of this process."""
-    import msgspec
-
-    from worker.ledger.totals import money_of
-
-    money = money_of(record.spent, current()) if record.spent else None
-    return msgspec.structs.replace(record, cost=money)
+    return [priced(record) for record in records if record is not None]
 
 
 def queues(count: int = 20) -> list[Queue]:
     """The waiting line of every pool, with its first jobs."""
     from worker.admission import waiting
 
-    with _store() as client:
+    with store() as client:
         return waiting.queues(client, current(), count)
 
 
@@ -247,7 +211,7 @@ def accounts() -> list[AccountView]:
     """Every account: what is left of its limits, what is in use, what rests and why."""
     from worker.admission import overview
 
-    with _store() as client:
+    with store() as client:
         return overview.accounts(client, current())
 
 
@@ -255,7 +219,7 @@ def enable(alias: str) -> bool:
     """Use a key again that was out, and its account; False when nothing kept them out."""
     from worker.admission import overview
 
-    with _store() as client:
+    with store() as client:
         return overview.enable(client, current(), alias)
 
 
@@ -263,7 +227,7 @@ def find(prefix: str) -> str:
     """The one job whose id starts like this. Raises UnknownJob when none or several do."""
     if not prefix.strip():
         raise UnknownJob("no job is named: give its id, or the start of it")
-    with _store() as client:
+    with store() as client:
         if client.exists(job_keys(prefix).record):
             return prefix
         found: Any = client.zrevrange(JOBS, 0, -1)
@@ -271,29 +235,9 @@ def find(prefix: str) -> str:
     if len(ids) == 1:
         return str(ids[0])
     if not ids:
-        raise UnknownJob(f"no job {prefix}: `longstream jobs` lists those that are known")
+        raise unknown(prefix)
     raise UnknownJob(f"{prefix} is the start of {len(ids)} job ids: {', '.join(ids[:5])}")
-
-
-def _record(client: redis.Redis, job_id: str) -> Record:
-    raw: Any = client.hgetall(job_keys(job_id).record)
-    record = parse_record(job_id, raw)
-    if record is None:
-        raise UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
-    return record
 
 
 def _cursor(start: Cursor | str) -> Cursor:
     return Cursor.parse(start) if isinstance(start, str) else start
-
-
-def _url() -> str:
-    url = current().redis_url
-    assert url is not None
-    return url
-
-
-@contextmanager
-def _store() -> Iterator[redis.Redis]:
-    with opened(_url()) as client:
-        yield client

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from settings.errors import LongstreamError
+from tasks.batches.bodies import URLS, request_of
 from tasks.edits.blocks import boundary_for
 from tasks.edits.prompt import messages_for
 from tasks.edits.reading import AnswerReading
@@ -55,6 +56,13 @@ def generation_request(
         extra_body=extra_body or {},
         inline_thinking=inline_thinking,
     )
+
+
+def batch_request(url: str, body: Mapping[str, Any], *, model: str = "") -> Request:
+    """`model` is what `body` names already, and there for listings. Raises LongstreamError."""
+    if url not in URLS:
+        raise LongstreamError(f"unknown url {url!r}: it is one of {', '.join(URLS)}")
+    return request_of(url, body)
 
 
 def refactor_request(
@@ -112,4 +120,5 @@ def _refactor_label(files: Sequence[FileArgument], *_: Any, **__: Any) -> str:
 
 GENERATE = Kind("tasks.generate", generation_request, lambda *_, **__: "generate")
 REFACTOR = Kind("tasks.refactor", refactor_request, _refactor_label)
-KINDS = {kind.task: kind for kind in (GENERATE, REFACTOR)}
+BATCH = Kind("tasks.batch", batch_request, lambda *_, **__: "batch")
+KINDS = {kind.task: kind for kind in (GENERATE, REFACTOR, BATCH)}

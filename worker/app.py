@@ -124,7 +124,7 @@ def _verified(url: str) -> dict[str, Any] | None:
 
 app = LongstreamApp(
     "longstream",
-    include=["worker.probe", "tasks.generate", "tasks.refactor"],
+    include=["worker.probe", "tasks.batch", "tasks.generate", "tasks.refactor"],
 )
 
 lifecycle.connect_signals()

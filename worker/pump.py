@@ -20,7 +20,7 @@ from settings.model import Key
 from worker.log.claim import Point
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
-from worker.reading import Reading
+from worker.reading import HearsCalls, Reading
 from worker.seeing.witness import Witness
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
@@ -31,6 +31,7 @@ from worker.upstream.happenings import (
     Resumable,
     Text,
     Thinking,
+    ToolCall,
     Usage,
 )
 from worker.upstream.limits import Limits
@@ -152,6 +153,9 @@ class Pump:
                 self._say(happening.text)
             elif isinstance(happening, Thinking):
                 self._thought += happening.tokens
+            elif isinstance(happening, ToolCall):
+                if isinstance(self._reading, HearsCalls):
+                    self._reading.call(happening)
             elif isinstance(happening, Limits):
                 self._hear(happening)
             elif isinstance(happening, Resumable):

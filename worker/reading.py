@@ -9,9 +9,10 @@ first one stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from settings.errors import LongstreamError
+from worker.upstream.happenings import ToolCall
 
 
 class Mark(NamedTuple):
@@ -33,6 +34,14 @@ class Reading(Protocol):
 
     def finish(self) -> Any:
         """The result; JSON. Raises Unusable, or another LongstreamError that fails the job."""
+
+
+@runtime_checkable
+class HearsCalls(Protocol):
+    """A reading that also wants the calls of tools, which are no part of the text."""
+
+    def call(self, fragment: ToolCall) -> None:
+        """The next fragment of a call."""
 
 
 class Unusable(LongstreamError):

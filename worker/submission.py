@@ -59,7 +59,9 @@ class Message:
         return cls(body=body, headers=headers, properties=properties)
 
 
-def plain_message(task: str, job_id: str, args: list[Any], kwargs: dict[str, Any]) -> Message:
+def plain_message(
+    task: str, job_id: str, args: list[Any], kwargs: dict[str, Any], *, ignore_result: bool = False
+) -> Message:
     """The message Celery would make of `task.delay(*args, **kwargs)`, in protocol version 2."""
     headers: dict[str, Any] = {
         "lang": "py",
@@ -76,7 +78,7 @@ def plain_message(task: str, job_id: str, args: list[Any], kwargs: dict[str, Any
         "parent_id": None,
         "argsrepr": "()",
         "kwargsrepr": "{}",
-        "ignore_result": False,
+        "ignore_result": ignore_result,
         "replaced_task_nesting": 0,
         "stamped_headers": None,
         "stamps": {},

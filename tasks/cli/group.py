@@ -15,6 +15,7 @@ from tasks.cli import exits
 COMMANDS = {
     "refactor": "Change files as told; show a diff, or apply it.",
     "ask": "Answer a prompt.",
+    "batch": "Answer a file of requests, in the form of the OpenAI Batch API.",
     "tail": "Follow a job from any point, live or late.",
     "jobs": "List jobs, newest first.",
     "show": "Show one job: its state, result and cost.",

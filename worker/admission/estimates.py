@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import msgspec
+
 from settings.errors import LongstreamError
 from settings.model import Account, Key, Pool, Settings
 from worker.admission.line import Estimate
-from worker.upstream.request import DEFAULT_EFFORT, Request
+from worker.upstream.request import DEFAULT_EFFORT, Message, Request
 
 #: Characters a token: English and code; and everything that is not ASCII.
 _PLAIN_CHARS, _OTHER_CHARS = 3.5, 1.2
@@ -21,7 +23,7 @@ _TOKENS_A_MESSAGE = 4
 
 def estimate(request: Request) -> Estimate:
     """On the large side: a prompt that was taken for too small ends in a refusal."""
-    prompt = sum(tokens_of(message.content) for message in request.messages)
+    prompt = sum(tokens_of(_text_of(message)) for message in request.messages)
     effort = request.effort or DEFAULT_EFFORT
     return Estimate(prompt=prompt, cap=request.max_output_tokens, effort=effort)
 
@@ -40,6 +42,12 @@ def pool_taking(settings: Settings, model: str, size: Estimate) -> Pool:
             " tokens_per_minute if the provider allows more"
         )
     return pool
+
+
+def _text_of(message: Message) -> str:
+    if isinstance(message.content, str) and not message.more:
+        return message.content
+    return msgspec.json.encode([message.content, message.more]).decode()
 
 
 def tokens_of(text: str) -> int:

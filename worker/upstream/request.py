@@ -22,11 +22,16 @@ DEFAULT_EFFORT = "low"
 RESERVED = frozenset({"model", "stream", "messages", "input", "n"})
 
 
-class Message(msgspec.Struct, frozen=True):
-    """One message of the conversation."""
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message of the conversation. `content` that is no text, and `more` fields, go to the
+    provider as they are."""
 
     role: str
-    content: str
+    content: str | list[Any] | None
+    more: Mapping[str, Any] = {}
+
+    def as_sent(self) -> dict[str, Any]:
+        return {"role": self.role, "content": self.content, **self.more}
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -49,7 +54,7 @@ def body_for(request: Request, profile: Profile, dropped: Set[str] = frozenset()
     """The body to post. `dropped` names parameters this provider has refused before."""
     check_extra_body(request.extra_body)
     chat = profile.dialect == "chat"
-    messages = [msgspec.to_builtins(message) for message in request.messages]
+    messages = [message.as_sent() for message in request.messages]
     body: dict[str, Any] = {
         "model": request.model,
         "messages" if chat else "input": messages,

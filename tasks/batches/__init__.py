@@ -1,0 +1,7 @@
+"""Files of requests, as the OpenAI Batch API has them: read, run as jobs, written as they end.
+
+lines    the input, line by line, whatever is in it
+bodies   the body of one request <-> a job
+output   what stands in the output, and how far an interrupted run had come
+running  the loop: a bounded number of jobs at a time
+"""

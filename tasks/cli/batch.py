@@ -1,0 +1,118 @@
+"""`longstream batch run`: a file of requests, answered into a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+_EPILOG = """\b
+Examples:
+  longstream batch run requests.jsonl -o results.jsonl
+  longstream batch run requests.jsonl -o results.jsonl --max-cost 20 --tenant reports
+  jq -r 'select(.error) | [.error.line, .error.message] | @tsv' results.jsonl
+
+\b
+Every line of the requests is an object of the OpenAI Batch API:
+  {"custom_id": "a-1", "method": "POST", "url": "/v1/chat/completions",
+   "body": {"model": "gpt-5.5-codex", "messages": [{"role": "user", "content": "..."}]}}
+
+\b
+Interrupted, by Ctrl-C or worse? The same command goes on where it was, and asks nothing twice.
+"""
+
+
+@click.group()
+def command() -> None:
+    """Run files of requests."""
+
+
+@command.command(epilog=_EPILOG)
+@click.argument("requests", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the results go, one line a request.",
+)
+@click.option("--tenant", default="default", show_default=True, help="Whose jobs they are.")
+@click.option(
+    "--priority",
+    type=click.Choice(["urgent", "normal", "bulk"]),
+    default="bulk",
+    show_default=True,
+)
+@click.option("--max-cost", metavar="USD", help="Ask nothing more once this is spent.")
+@click.option(
+    "--window",
+    type=click.IntRange(1, 100_000),
+    default=500,
+    show_default=True,
+    help="Jobs that are waiting or running at a time.",
+)
+@click.option("--keep", is_flag=True, help="Keep jobs as long as others, not an hour.")
+def run(
+    requests: Path,
+    output: Path,
+    tenant: str,
+    priority: str,
+    max_cost: str | None,
+    window: int,
+    keep: bool,
+) -> int:
+    """Answer every line of REQUESTS, in the form of the OpenAI Batch API.
+
+    A line that is no request gets an error with its number, and stops nothing. The answers come in
+    the order in which they end. Exit codes: 0 all answered, 1 some lines have an error, 3 stopped
+    by --max-cost.
+    """
+    from tasks.batches.output import Output
+    from tasks.batches.running import Batch, Plan
+    from tasks.cli import exits
+    from tasks.cli.batch_progress import Shown
+    from tasks.cli.prepare import prepare, say
+    from worker.store import opened
+
+    plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=_usd(max_cost), keep=keep)
+    if output.resolve() == requests.resolve():
+        raise click.UsageError("--output must be another file than the requests")
+    settings = prepare(serving=True)
+    assert settings.redis_url is not None
+    with (
+        requests.open("rb") as file,
+        Output(output) as results,
+        Shown(requests) as shown,
+        opened(settings.redis_url) as client,
+    ):
+        batch = Batch(client, settings, results, plan, shown.step)
+        try:
+            done = batch.run(file)
+        except KeyboardInterrupt:
+            shown.close()
+            left = batch.progress.in_flight
+            say(f"interrupted; {left} jobs go on, and the same command collects their answers")
+            return exits.INTERRUPTED
+    say(shown.told(done))
+    if done.held:
+        say(f"{done.held}; a higher --max-cost goes on")
+        return exits.OUTCOMES["incomplete"]
+    return exits.FAILED if done.failed else 0
+
+
+def _usd(text: str | None) -> Decimal | None:
+    from decimal import Decimal, InvalidOperation
+
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text.strip().lstrip("$"))
+    except InvalidOperation:
+        amount = Decimal(0)
+    if not (amount.is_finite() and 0 < amount <= 10**9):
+        raise click.UsageError(f"--max-cost: expected an amount of USD above 0, got {text!r}")
+    return amount

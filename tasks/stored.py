@@ -1,0 +1,53 @@
+"""The store that this process's settings name, and the records in it with their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from tasks.current import current
+from worker.errors import UnknownJob
+from worker.keys import job_keys
+from worker.records import Record, parse_record
+from worker.store import opened
+
+if TYPE_CHECKING:
+    import redis
+
+
+def url() -> str:
+    found = current().redis_url
+    assert found is not None
+    return found
+
+
+@contextmanager
+def store() -> Iterator[redis.Redis]:
+    """Raises StoreUnreachable when it is away."""
+    with opened(url()) as client:
+        yield client
+
+
+def unknown(job_id: str) -> UnknownJob:
+    return UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
+
+
+def record_of(client: redis.Redis, job_id: str) -> Record:
+    """Raises UnknownJob."""
+    raw: Any = client.hgetall(job_keys(job_id).record)
+    record = parse_record(job_id, raw)
+    if record is None:
+        raise unknown(job_id)
+    return record
+
+
+def priced(record: Record) -> Record:
+    """The record with what its job costs so far, by the prices of this process."""
+    import msgspec
+
+    from worker.ledger.totals import money_of
+
+    if not record.spent:
+        return record
+    return msgspec.structs.replace(record, cost=money_of(record.spent, current()))

@@ -1,0 +1,71 @@
+"""Makes submissions of calls: what `jobs.submit` and whoever submits many have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from settings.errors import LongstreamError
+from settings.model import Settings
+from tasks.kinds import KINDS
+from worker.admission.estimates import estimate, pool_taking
+from worker.submission import Submission, plain_message
+from worker.terms import USUAL, Terms
+
+
+def submitted(
+    settings: Settings,
+    task: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    *,
+    job_id: str,
+    terms: Terms | None = None,
+    tenant: str = "default",
+    priority: str = "normal",
+    answered_here: bool = False,
+) -> Submission:
+    """The submission of a built-in task. Raises LongstreamError. `answered_here`: whoever submits
+    reads the job, and Celery keeps no result of it."""
+    kind = KINDS[task]
+    request = kind.build(*args, **kwargs)
+    model, size = request.model or settings.model, estimate(request)
+    # The default is the submitter's, and a worker may have another.
+    kwargs = {**kwargs, "model": model}
+    return Submission(
+        job_id=job_id,
+        task=task,
+        model=model,
+        pool=pool_taking(settings, model, size).name,
+        label=kind.label(*args, **kwargs),
+        message=plain_message(task, job_id, list(args), kwargs, ignore_result=answered_here),
+        estimate=size,
+        tenant=tenant,
+        priority=priority,
+        terms=terms or USUAL,
+    )
+
+
+def submitted_by_celery(
+    task: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    *,
+    job_id: str,
+    terms: Terms | None = None,
+    tenant: str = "default",
+    priority: str = "normal",
+) -> str:
+    """Submit a task that only Celery knows, one of the user's own; the job's id.
+
+    Raises LongstreamError.
+    """
+    from tasks.application import app
+
+    if task not in app.tasks:
+        raise LongstreamError(
+            f"no task {task}: import the module that defines it before submitting, and name it in "
+            "LONGSTREAM_TASKS for the workers"
+        )
+    options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
+    return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)

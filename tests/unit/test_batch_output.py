@@ -1,0 +1,110 @@
+"""The output of a batch is its state: what was written counts, and nothing half."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tasks.batches.lines import Asked, Fault
+from tasks.batches.output import Output, Taken, answer, failure, fault
+
+
+def asked(line: int, digest: str = "0badcafe", custom_id: str = "a") -> Asked:
+    return Asked(line, digest, custom_id, "/v1/chat/completions", {})
+
+
+def written(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_record_has_the_fields_of_the_batch_api(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Output(path) as output:
+        output.write(asked(1), answer("job", {"x": 1}))
+        output.write(asked(2), failure(asked(2), "failed", "why"))
+        output.write(Fault(3, "", None, "invalid_json", "no"), fault(Fault(3, "", None, "c", "m")))
+
+    first, second, third = written(path)
+    assert list(first) == ["id", "custom_id", "response", "error"]
+    assert first["response"] == {"status_code": 200, "request_id": "job", "body": {"x": 1}}
+    assert (second["response"], second["error"]["line"]) == (None, 2)
+    assert (third["custom_id"], third["error"]["code"]) == (None, "c")
+
+
+def test_a_second_run_knows_what_the_first_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Output(path) as output:
+        job = output.job_id(asked(2))
+        output.write(asked(1), answer("job", {}))
+        output.write(asked(3), failure(asked(3), "failed", "why"))
+
+    with Output(path) as again:
+        assert [again.has(line, "0badcafe") for line in (1, 2, 3, 4)] == [True, False, True, False]
+        assert (again.written, again.failed) == (2, 1)
+        assert again.job_id(asked(2)) == job
+
+
+@pytest.mark.parametrize("kept", [1, 5, 40])
+def test_a_line_that_was_cut_off_is_removed_and_written_again(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "out.jsonl"
+    with Output(path) as output:
+        output.write(asked(1), answer("job", {}))
+        whole = path.read_bytes()
+        output.write(asked(2), answer("job", {}))
+    path.write_bytes(whole + path.read_bytes()[len(whole) :][:kept])
+
+    with Output(path) as again:
+        assert path.read_bytes() == whole
+        assert not again.has(2, "0badcafe")
+        again.write(asked(2), answer("job", {}))
+    assert len(written(path)) == 2
+
+
+def test_a_line_that_says_something_else_by_now_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Output(path) as output:
+        output.write(asked(1), answer("job", {}))
+
+    with Output(path) as again, pytest.raises(Taken, match="line 1 of the requests has changed"):
+        again.has(1, "deadbeef")
+
+
+def test_a_file_that_is_no_output_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("mine\n")
+
+    with pytest.raises(Taken, match="is no output of this command"):
+        Output(path)
+    assert path.read_text() == "mine\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_the_output_of_another_run_is_not_touched(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    for path in (one, two):
+        with Output(path) as output:
+            output.write(asked(1), answer("job", {}))
+    two.write_bytes(one.read_bytes())
+
+    with pytest.raises(Taken, match="holds lines of another run"):
+        Output(two)
+
+
+def test_two_runs_do_not_write_to_one_output(tmp_path: Path) -> None:
+    with Output(tmp_path / "out.jsonl"), pytest.raises(Taken, match="another run is writing"):
+        Output(tmp_path / "out.jsonl")
+
+
+def test_a_custom_id_of_any_characters_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    names = ['"\\\n\u2028', "\ud800", "日本", 'error": null}']
+    with Output(path) as output:
+        for line, name in enumerate(names, 1):
+            output.write(asked(line, custom_id=name), failure(asked(line), "failed", "why"))
+
+    assert [json.loads(line)["custom_id"] for line in path.read_bytes().splitlines()] == names
+    with Output(path) as again:
+        assert again.failed == len(names)
