@@ -7,9 +7,11 @@ Every file that is not written has a `Refused` with one line that says why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -23,6 +25,33 @@ from tasks.edits.disk import (
     words,
 )
 from tasks.edits.paths import PathRefused, locate
+
+#: What the run wrote before may be longer than what was sent and what is to be written; a file that
+#: is longer than this many times both is read no further, and is nobody's.
+_READ = 4
+
+
+class Ours(Protocol):
+    """What whoever applies has written before, and may write over."""
+
+    def sums(self, path: str) -> Set[str]:
+        """The SHA-256 of every content it has put at `path`, or was about to."""
+
+    def intend(self, path: str, sha256: str) -> None:
+        """`path` is about to get this content; kept before the file is touched."""
+
+
+class Nothing:
+    """Nobody has written anything, and nobody asks."""
+
+    def sums(self, path: str) -> Set[str]:
+        return frozenset()
+
+    def intend(self, path: str, sha256: str) -> None:
+        return
+
+
+NOTHING = Nothing()
 
 
 class Applied(msgspec.Struct, frozen=True, tag_field="state", tag="applied"):
@@ -41,25 +70,35 @@ class Refused(msgspec.Struct, frozen=True, tag_field="state", tag="refused"):
 
 def apply(result: Result, root: Path, force: bool = False) -> list[Applied | Refused]:
     """Replace the changed files below `root`. Unchanged files are not mentioned."""
-    return _each(result, root, force, _replace)
+    return _each(result, partial(apply_one, root=root, force=force))
 
 
 def write_out(result: Result, out_dir: Path, force: bool = False) -> list[Applied | Refused]:
     """Write the changed files below `out_dir`, which is made. Overwrites nothing."""
-    return _each(result, out_dir, force, _create)
+    return _each(result, partial(write_one_out, out_dir=out_dir, force=force))
+
+
+def apply_one(
+    change: Change, root: Path, *, force: bool = False, ours: Ours = NOTHING
+) -> Applied | Refused:
+    """Replace one file, whatever its verdict but a doubtful one without `force`."""
+    return _one(change, root, force, partial(_replace, ours=ours))
+
+
+def write_one_out(
+    change: Change, out_dir: Path, *, force: bool = False, ours: Ours = NOTHING
+) -> Applied | Refused:
+    """Write one file below `out_dir`. Overwrites nothing but what is ours."""
+    return _one(change, out_dir, force, partial(_create, ours=ours))
 
 
 class _Refusal(Exception):
     """Why one file is left alone."""
 
 
-def _each(
-    result: Result, root: Path, force: bool, write: Callable[[Change, Path], bool]
-) -> list[Applied | Refused]:
-    outcomes: list[Applied | Refused] = []
-    for change in result.changes:
-        if change.verdict.kind != "unchanged":
-            outcomes.append(_one(change, root, force, write))
+def _each(result: Result, write: Callable[[Change], Applied | Refused]) -> list[Applied | Refused]:
+    changed = (change for change in result.changes if change.verdict.kind != "unchanged")
+    outcomes = [write(change) for change in changed]
     refused = (Refused(verdict.path, verdict.reason) for verdict in result.refused)
     return [*outcomes, *refused]
 
@@ -77,30 +116,40 @@ def _one(
         return Refused(change.path, f"cannot be written: {words(error)}")
 
 
-def _replace(change: Change, target: Path) -> bool:
+def _replace(change: Change, target: Path, ours: Ours) -> bool:
     source, after = change.source, change.after
     try:
-        current, status = read_regular(target, max(source.size, len(after)) + 1)
+        current, status = read_regular(target, _READ * max(source.size, len(after)) + 1)
     except FileNotFoundError:
         raise _Refusal("is not there any more") from None
     if current == after:
         return False
-    if sha256(current).hexdigest() != source.sha256:
+    if _sum(current) not in {source.sha256, *ours.sums(change.path)}:
         raise _Refusal("changed since it was sent; it keeps its newer content")
     if is_read_only(target, status):
         raise _Refusal("is read-only; allow writing with chmod u+w")
+    ours.intend(change.path, _sum(after))
     replace_file(target, after, like=status)
     return True
 
 
-def _create(change: Change, target: Path) -> bool:
+def _create(change: Change, target: Path, ours: Ours) -> bool:
     after = change.after
     try:
-        current, _ = read_regular(target, len(after) + 1)
+        current, status = read_regular(target, _READ * max(change.source.size, len(after)) + 1)
     except FileNotFoundError:
         target.parent.mkdir(parents=True, exist_ok=True)
+        ours.intend(change.path, _sum(after))
         replace_file(target, after, like=None)
         return True
-    if current != after:
+    if current == after:
+        return False
+    if _sum(current) not in ours.sums(change.path):
         raise _Refusal("is there already with other content; choose another directory")
-    return False
+    ours.intend(change.path, _sum(after))
+    replace_file(target, after, like=status)
+    return True
+
+
+def _sum(data: bytes) -> str:
+    return sha256(data).hexdigest()

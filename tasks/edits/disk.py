@@ -50,6 +50,19 @@ def replace_file(target: Path, data: bytes, like: os.stat_result | None) -> None
     _sync_directory(target.parent)
 
 
+def create_or_replace(target: Path, data: bytes) -> None:
+    """Put `data` at `target` whatever is there; a link stays one, and what it names changes."""
+    real = Path(os.path.realpath(target))
+    try:
+        like = real.stat()
+    except FileNotFoundError:
+        replace_file(real, data, like=None)
+        return
+    if not stat.S_ISREG(like.st_mode):
+        raise NotAFile(f"{target} is not a regular file")
+    replace_file(real, data, like=like)
+
+
 def is_read_only(path: Path, status: os.stat_result) -> bool:
     """True when the user's permissions say hands off, also when root could write anyway."""
     return not status.st_mode & 0o222 or not os.access(path, os.W_OK)

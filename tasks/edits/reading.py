@@ -78,6 +78,10 @@ class AnswerReading:
         notes = "\n".join(filter(None, (self._notes, answer.notes)))
         return {"files": self.ready, "notes": notes}
 
+    def anew(self) -> AnswerReading:
+        """The same from the first character."""
+        return AnswerReading(self._files, self._boundary, self._first, self._notes)
+
     def corrected(self) -> AnswerReading:
         """What reads the correction of this answer."""
         return AnswerReading(self._files, self._boundary, self.ready)
