@@ -1,10 +1,9 @@
-"""Delivering a refactor: the checked answer as a diff, as changed files, or as JSON."""
+"""Telling what became of the files of a refactor, as lines, as a diff or as JSON."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,78 +11,56 @@ import msgspec
 
 from tasks.cli.columns import harmless
 from tasks.cli.prepare import say
-from tasks.edits.answer import Answer
-from tasks.edits.apply import Applied, Refused, apply, write_out
-from tasks.edits.checks import Change, Result, check
+from tasks.edits.checks import Change
 from tasks.edits.paths import shown
-from tasks.edits.source import SourceFile
+from tasks.runs.delivery import BAD, Deliverer, FileDone
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def deliver(
-    sources: Sequence[SourceFile],
-    answer: Mapping[str, Any],
-    root: Path,
-    *,
-    apply_them: bool,
-    out: Path | None,
-    force: bool,
-    as_json: bool,
-) -> int:
-    """Show or write the changes; the exit code: 1 when a file was refused."""
-    result = check(sources, Answer(dict(answer["files"]), str(answer["notes"])), root)
-    written: list[Applied | Refused] = []
-    if out is not None:
-        written = write_out(result, out, force)
-    elif apply_them:
-        written = apply(result, root, force)
-    if as_json:
-        click.echo(msgspec.json.encode(_as_json(result, written)).decode())
-    else:
-        _tell(result, written, showing=out is None and not apply_them)
-    refused = result.refused or any(isinstance(each, Refused) for each in written)
-    return 1 if refused else 0
+def line_of_file(done: FileDone) -> str:
+    """What became of a file, in one line."""
+    what = done.reason if done.reason == "was written before" else done.state
+    reason = f", {done.reason}" if done.reason and done.reason != what else ""
+    return f"{shown(done.path)}: {what}{reason}"
 
 
-def _as_json(result: Result, written: Sequence[Applied | Refused]) -> dict[str, Any]:
-    return {
-        "type": "result",
-        "files": [msgspec.to_builtins(verdict) for verdict in result.verdicts],
-        "written": [msgspec.to_builtins(each) for each in written],
-        "diff": "".join(_text(change) for change in result.changes),
-        "notes": result.notes,
-    }
-
-
-def _tell(result: Result, written: Sequence[Applied | Refused], *, showing: bool) -> None:
-    for verdict in result.verdicts:
-        if verdict.kind == "unchanged":
-            say(f"{shown(verdict.path)}: unchanged")
-        elif verdict.kind == "doubtful":
-            say(f"{shown(verdict.path)}: {verdict.reason}")
-        elif verdict.kind == "refused" and showing:
-            say(f"{shown(verdict.path)}: refused, {verdict.reason}")
-    if showing:
-        _show_diff(result)
-    for each in written:
-        if isinstance(each, Refused):
-            say(f"{shown(each.path)}: refused, {each.reason}")
-        else:
-            say(f"{shown(each.path)}: {'written' if each.written else 'was written before'}")
-    if not result.changes and not result.refused:
-        say("no file changes")
-
-
-def _show_diff(result: Result) -> None:
+def show_diff(changes: Sequence[Change]) -> None:
+    """To stdout, as `git apply` takes it; in colours where a person looks."""
     if not sys.stdout.isatty():
-        for change in result.changes:
+        for change in changes:
             sys.stdout.buffer.write(change.diff)
         sys.stdout.buffer.flush()
         return
-    for change in result.changes:
+    for change in changes:
         for line in _text(change).splitlines():
             click.secho(harmless(line), fg=_COLOURS.get(line[:1]))
+
+
+def report(deliverer: Deliverer, how: str, to: str) -> None:
+    """Show the diff if that was asked for; what was made of the changes, if anything was."""
+    changes = deliverer.changes
+    if not changes and not any(done.state in BAD for done in deliverer.done.values()):
+        say("no file changes")
+    elif how == "diff":
+        show_diff(changes)
+    elif how == "patch" and changes:
+        say(f"{len(changes)} files changed: git apply {shown(to)}")
+    elif how == "branch" and deliverer.commit:
+        say(f"{len(changes)} files changed on branch {to}, commit {deliverer.commit[:12]}")
+
+
+def as_json(deliverer: Deliverer) -> dict[str, Any]:
+    """The last object of `--json`."""
+    done = deliverer.done.values()
+    applied = [each for each in done if each.state in ("written", "put back")]
+    return {
+        "type": "result",
+        "files": [msgspec.to_builtins(each) for each in done],
+        "written": [each.path for each in applied if each.reason != "was written before"],
+        "diff": "".join(_text(change) for change in deliverer.changes),
+        "notes": "\n".join(deliverer.notes),
+    }
 
 
 def _text(change: Change) -> str:

@@ -52,7 +52,7 @@ def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str
         # Impatience must not cost the command that goes on.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         sink.close()
-        more = " --raw" * raw + " --json" * isinstance(sink, JsonSink)
+        more = " --raw" * raw + sink.options
         say(f"job {job_id} runs on; go on reading with")
         click.echo(f"  longstream tail {job_id} --from {cursor}{more}", err=True)
         if again:

@@ -1,4 +1,4 @@
-"""`longstream refactor`: files and an instruction in, a diff out, applied if asked."""
+"""`longstream refactor`: files and an instruction in, changes out: shown, written, on a branch."""
 
 from __future__ import annotations
 
@@ -7,23 +7,28 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tasks.cli.ask import EFFORTS
 
 if TYPE_CHECKING:
-    from tasks.edits.source import SourceFile
+    import redis
+
+    from settings.model import Settings
+    from tasks.runs.begin import Found
+    from tasks.runs.plan import Plan
+    from tasks.runs.record import Delivery
 
 _EPILOG = """\b
 Examples:
   longstream refactor app.py -m "use asyncio"
-  longstream refactor src/*.py -m "add type hints" --apply
-  longstream refactor app.py -m "use asyncio" --out new/
+  longstream refactor src/ "tests/**/*.py" -m "add type hints" --apply
+  longstream refactor src/ -m "add type hints" --each --check "pytest -q" --branch typed
   longstream refactor app.py -m "use asyncio" | git apply
-  longstream refactor app.py -m "use asyncio" --detach      print the job id and return
-  longstream refactor --resume 3f9a --apply                 deliver that job, later
+  longstream refactor src/ -m "..." --yes --detach          print the run's id and return
+  longstream refactor --resume 3f9a --apply                 deliver that run, now or later
 
 \b
 Exit codes:
@@ -35,135 +40,202 @@ Exit codes:
 @click.command(epilog=_EPILOG)
 @click.argument("files", nargs=-1, type=click.Path())
 @click.option("-m", "--message", "instruction", default="", help="What to change.")
-@click.option("--diff", "how", flag_value="diff", default="diff", help="Show a diff (default).")
-@click.option("--apply", "how", flag_value="apply", help="Write the changes over the files.")
+@click.option("--each", is_flag=True, help="One job for each file; else related files go together.")
+@click.option("-y", "--yes", is_flag=True, help="Send without asking.")
+@click.option("--diff", is_flag=True, help="Show a diff (default).")
+@click.option("--apply", is_flag=True, help="Write each file over its original once it is ready.")
+@click.option("--out", metavar="DIR", type=click.Path(), help="Write changed files below DIR.")
+@click.option("--patch", metavar="FILE", type=click.Path(), help="Write one patch for `git apply`.")
+@click.option("--branch", metavar="NAME", help="Commit on a new branch; touch nothing else.")
+@click.option("--check", metavar="CMD", default="", help="Keep only what CMD succeeds with.")
 @click.option(
-    "--out", type=click.Path(file_okay=False), metavar="DIR", help="Write changed files below DIR."
+    "--check-timeout",
+    "check_s",
+    metavar="SECONDS",
+    default=600.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="How long CMD may take.",
 )
-@click.option("--force", is_flag=True, help="Write Python that does not compile, too.")
+@click.option("--force", is_flag=True, help="Take Python that does not compile, too.")
 @click.option("--model", default="", help="The model; default: the settings'.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
-@click.option(
-    "--resume", "job", metavar="JOB", help="A job submitted before, from the same directory."
-)
-@click.option("--detach", is_flag=True, help="Print the job id and return.")
+@click.option("--resume", "run", metavar="RUN", help="A run, or a job, submitted before.")
+@click.option("--detach", is_flag=True, help="Print the run's id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     files: Sequence[str],
     instruction: str,
-    how: str,
-    out: str | None,
-    force: bool,
-    model: str,
-    effort: str | None,
-    job: str | None,
+    each: bool,
+    yes: bool,
+    run: str | None,
     detach: bool,
     as_json: bool,
+    model: str,
+    effort: str | None,
+    **delivery: Any,
 ) -> None:
     """Change FILES as the message says, and show what changes as a diff.
 
-    Files are sent whole. Nothing is written unless --apply or --out is given; then a file is
-    written only if it is still what was sent, and Python only if it compiles. Each file is judged
-    for itself: one that is refused is named with the reason, and the exit code is 1.
+    FILES are files, directories and patterns; what git ignores in them is left out, and so is what
+    may hold secrets. On a terminal you see what will be sent and are asked once. Files are sent
+    whole, and related ones together, as far as they fit.
 
-    On a terminal the answer is shown as it comes, then the diff. In a pipe, stdout holds the diff
-    alone, as `git apply` takes it. Ctrl-C leaves the job running and prints how to go on.
+    Nothing is written unless you say so. A file is written only if it is still what was sent, and
+    Python only if it compiles. With --check, CMD runs in a copy of the tree that has the changes
+    of a job, or if that fails, one file of it more than what passed before. Each file is judged for
+    itself: one that is refused is named with the reason, and the exit code is 1.
+
+    In a pipe, stdout holds the diff alone, as `git apply` takes it. Ctrl-C leaves everything
+    running and prints how to go on; a file is never written twice.
     """
-    from tasks import jobs
     from tasks.cli.prepare import prepare, say
+    from worker.store import opened
 
-    if how == "apply" and out is not None:
-        raise click.UsageError("--apply writes over the files and --out beside them: choose one")
-    if job is None:
-        root, sources = _sources(files, instruction)
-        simulated = prepare(serving=True).simulated
-        job_id = _submit(sources, instruction, model, effort)
-    elif files or instruction:
-        raise click.UsageError("--resume takes a job alone: its files and message are known")
-    else:
-        prepare()
-        job_id, root = jobs.find(job), Path.cwd()
-        simulated = jobs.simulated(job_id)
-        sources, instruction = _submitted(job_id)
-    again = f"longstream refactor --resume {job_id}{_options(how, out, force, as_json)}"
+    wanted = _wanted(delivery)
+    if run is not None and (files or instruction or each):
+        raise click.UsageError("--resume takes a run alone: its files and message are known")
+    plan = None if run is not None else _plan(files, instruction, model, each, wanted, yes)
+    if run is None and plan is None:
+        sys.exit(1)
+    settings = prepare(serving=plan is not None)
+    assert settings.redis_url is not None
+    with opened(settings.redis_url) as client:
+        if plan is not None:
+            found = _begun(client, plan, instruction, effort, wanted, settings)
+            root = plan.root
+        else:
+            found, root = _resumed(client, str(run))
+    how = found.run.delivery if wanted is None else wanted
+    again = f"longstream refactor --resume {found.run.id}{_typed(how)}{' --json' * as_json}"
     if detach:
-        click.echo(job_id)
+        click.echo(found.run.id)
         say(f"deliver it with: {again}")
         return
 
     # After the submit: the worker begins while this is loaded.
-    from tasks.cli.follow import conclude, follow, sink_for
+    from tasks import jobs
+    from tasks.cli.run import follow_run
 
-    sink = sink_for(json=as_json, simulated=simulated, text_on_stdout=sys.stdout.isatty())
-    end = follow(job_id, "0-0", sink, again=again)
-    code = conclude(end, job_id, simulated=simulated)
-    if code == 0:
-        from tasks.cli.deliver import deliver
-
-        answer = jobs.result(job_id)
-        code = deliver(
-            sources,
-            answer,
-            root,
-            apply_them=how == "apply",
-            out=Path(out) if out else None,
-            force=force,
-            as_json=as_json,
-        )
-    sys.exit(code)
+    live = next(job.id for job in found.run.jobs if job.id not in found.lost)
+    simulated = jobs.simulated(live)
+    sys.exit(follow_run(found, root, how, again=again, as_objects=as_json, simulated=simulated))
 
 
-def _options(how: str, out: str | None, force: bool, as_json: bool) -> str:
+_WAYS = ("diff", "apply", "out", "patch", "branch")
+
+
+def _wanted(given: dict[str, Any]) -> Delivery | None:
+    """What to do with the changes; None when nothing was said about it."""
+    from tasks.runs.record import Delivery
+
+    ways: list[Any] = [way for way in _WAYS if given[way]]
+    if len(ways) > 1:
+        raise click.UsageError(f"--{' and --'.join(ways)}: choose one of them")
+    if not (ways or given["force"] or given["check"]):
+        return None
+    how: Any = ways[0] if ways else "diff"
+    place = given[how] if isinstance(given[how], str) else ""
+    to = str(Path(place).absolute()) if how in ("out", "patch") else place
+    return Delivery(
+        how=how, to=to, force=given["force"], check=given["check"], check_s=given["check_s"]
+    )
+
+
+def _typed(delivery: Delivery) -> str:
     """The options of the delivery, as they are typed."""
-    options = {"--apply": how == "apply", "--force": force, "--json": as_json}
-    typed = "".join(f" {option}" for option, given in options.items() if given)
-    return typed + (f" --out {shlex.quote(out)}" if out is not None else "")
+    way = f" --{delivery.how}" if delivery.how != "diff" else ""
+    way += f" {shlex.quote(delivery.to)}" if delivery.to else ""
+    way += " --force" if delivery.force else ""
+    if delivery.check:
+        way += f" --check {shlex.quote(delivery.check)} --check-timeout {delivery.check_s:g}"
+    return way
 
 
-def _sources(files: Sequence[str], instruction: str) -> tuple[Path, list[SourceFile]]:
+def _plan(
+    files: Sequence[str],
+    instruction: str,
+    model: str,
+    each: bool,
+    wanted: Delivery | None,
+    yes: bool,
+) -> Plan | None:
+    """What is to be sent; None when the user says no."""
     from settings import load
     from tasks.cli.prepare import utf8
-    from tasks.edits.source import SourceError, read_sources
+    from tasks.edits.source import SourceError
+    from tasks.runs.plan import plan_run
 
     if not files:
         raise click.UsageError('no files: longstream refactor FILE... -m "what to change"')
     if not instruction.strip():
         raise click.UsageError('the instruction is empty: say what to change with -m "..."')
     utf8("instruction", instruction)
-    root = _root(files)
+    settings = load()
     try:
-        return root, read_sources(files, root, load().max_file_bytes)
+        plan = plan_run(files, instruction, settings, model=model, each=each)
     except SourceError as error:
         for problem in error.problems:
             click.echo(f"longstream: {problem}", err=True)
         sys.exit(2)
+    if wanted is not None:
+        _check_first(plan, wanted)
+    if len(plan.files) == 1 and not plan.left_out:
+        return plan
+    from tasks.cli.preview import confirmed
+
+    return plan if confirmed(plan, settings, yes=yes) else None
 
 
-def _root(files: Sequence[str]) -> Path:
-    """The working directory; for files elsewhere, the directory they have in common."""
+def _check_first(plan: Plan, wanted: Delivery) -> None:
+    """What can not work later is said before anything is sent and paid for."""
+    if wanted.how == "branch":
+        from tasks.runs.branch import Branch
+
+        Branch(plan.root, wanted.to, "").check()
+    if wanted.check:
+        from settings.errors import LongstreamError
+        from tasks.runs.scratch import Scratch
+
+        with Scratch(plan.root, wanted.check, wanted.check_s) as scratch:
+            checked = scratch.check()
+        if not checked.passed:
+            last = checked.output.splitlines()[-1:]
+            raise LongstreamError(
+                ": ".join([f"--check fails before anything is changed: {checked.why}", *last])
+            )
+
+
+def _begun(
+    client: redis.Redis,
+    plan: Plan,
+    instruction: str,
+    effort: str | None,
+    wanted: Delivery | None,
+    settings: Settings,
+) -> Found:
+    from tasks.runs.begin import begin
+    from tasks.runs.record import Delivery, run_of
+
+    run = run_of(
+        os.urandom(6).hex(),
+        plan.groups,
+        plan.root,
+        model=plan.model,
+        effort=effort,
+        delivery=wanted or Delivery(),
+    )
+    return begin(client, run, plan.groups, instruction, settings.retention.ages_s[1])
+
+
+def _resumed(client: redis.Redis, run_id: str) -> tuple[Found, Path]:
+    from tasks.cli.prepare import say
+    from tasks.runs.begin import find
+
     here = Path.cwd()
-    places = [Path(os.path.abspath(file)) for file in files]  # noqa: PTH100 keeps links
-    if all(place.is_relative_to(here) for place in places):
-        return here
-    return Path(os.path.commonpath([place.parent for place in places]))
-
-
-def _submit(sources: list[SourceFile], instruction: str, model: str, effort: str | None) -> str:
-    import msgspec
-
-    from tasks import jobs
-
-    arguments = [msgspec.to_builtins(source) for source in sources]
-    return jobs.submit("tasks.refactor", arguments, instruction, model=model, effort=effort)
-
-
-def _submitted(job_id: str) -> tuple[list[SourceFile], str]:
-    from settings.errors import LongstreamError
-    from tasks import jobs
-    from tasks.kinds import REFACTOR, sources_of
-
-    task, args, kwargs = jobs.arguments(job_id)
-    if task != REFACTOR.task:
-        raise LongstreamError(f"job {job_id} is no refactor job: longstream tail {job_id}")
-    named = dict(zip(("files", "instruction"), args, strict=False)) | kwargs
-    return sources_of(named["files"]), named["instruction"]
+    found = find(client, run_id, here)
+    run = found.run
+    if run.is_here():
+        return found, Path(run.root)
+    say(f"run {run.id} was sent from {run.root} on {run.host}; its files are looked for in {here}")
+    return found, here

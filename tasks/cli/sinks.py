@@ -24,7 +24,9 @@ _SECONDS = re.compile(r"\d+ s\b")
 
 
 class Sink(Protocol):
-    """Gets every item of a followed job, in order."""
+    """Gets every item of a followed job, in order. `options`: how it is asked for, as typed."""
+
+    options: str
 
     def take(self, item: Followed) -> None: ...
 
@@ -44,6 +46,8 @@ def as_json(item: Followed) -> Mapping[str, Any]:
 class JsonSink:
     """One object a line, flushed line by line."""
 
+    options = " --json"
+
     def take(self, item: Followed) -> None:
         sys.stdout.write(msgspec.json.encode(as_json(item)).decode() + "\n")
         sys.stdout.flush()
@@ -60,6 +64,8 @@ class PipeSink:
 
     Raises BrokenPipeError when nobody reads the pipe any more, also while no text comes.
     """
+
+    options = ""
 
     def __init__(self, out: TextIO | None) -> None:
         self._out = out

@@ -32,6 +32,8 @@ _CLEAR = "\r\x1b[2K"
 class TerminalSink:
     """Draws on `out`. `close` leaves the cursor at the start of an empty line."""
 
+    options = ""
+
     def __init__(self, out: TextIO = sys.stdout, *, simulated: bool = False) -> None:
         self._out = out
         self._mark = " [simulated]" if simulated else ""

@@ -20,11 +20,13 @@ import msgspec
 
 from settings import load
 from tasks import jobs
-from tasks.cli.deliver import deliver
+from tasks.cli.deliver import show_diff
 from tasks.cli.sinks import PipeSink, Sink
 from tasks.cli.splice import Splice
 from tasks.cli.terminal import TerminalSink
 from tasks.current import use
+from tasks.edits.answer import Answer
+from tasks.edits.checks import check
 from tasks.edits.source import SourceFile, read_sources
 from tasks.local.daemon import Daemon
 from tasks.local.stack import Stack, ledger
@@ -80,9 +82,7 @@ def _run(stack: Stack, second: Daemon) -> bool:
     )
     text = _follow(job_id, sources[0])
     _tell("the result, as a diff:")
-    deliver(
-        sources, jobs.result(job_id), _ROOT, apply_them=False, out=None, force=False, as_json=False
-    )
+    show_diff(check(sources, Answer(jobs.result(job_id)["files"]), _ROOT).changes)
     return _compare(job_id, text, simulator)
 
 

@@ -59,6 +59,8 @@ class Deliverer:
         self._texts: dict[str, str] = {}
         self.done: dict[str, FileDone] = {}
         self.notes: list[str] = []
+        #: Of the branch, once it is made.
+        self.commit = ""
 
     @property
     def changes(self) -> list[Change]:
@@ -184,7 +186,10 @@ class Deliverer:
             create_or_replace(Path(self._delivery.to), self.patch())
         elif self._delivery.how == "branch":
             placed = Branch(self._root, self._delivery.to, run_id).place(self.changes, message)
+            self.commit = placed.commit
             told = [FileDone(path, "refused", reason) for path, reason in placed.refused]
+            for each in told:
+                self._changes.pop(each.path)
             self.done.update({each.path: each for each in told})
             return told
         return []

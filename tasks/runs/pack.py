@@ -47,6 +47,9 @@ def room_of_one(window: Window) -> int:
 
 def most_a_minute(settings: Settings, model: str) -> float:
     """Tokens a minute of the most generous account that serves the model."""
+    if not settings.pools:
+        # The simulator will stand in, and has no limits.
+        return float("inf")
     keys = settings.pool_for(model).keys
     accounts = (settings.accounts.get(key.account) for key in keys)
     return max((_a_minute(account, model) for account in accounts), default=float("inf"))

@@ -1,0 +1,146 @@
+"""A run on a terminal: one row for each file, as many as fit, and a line of sums.
+
+Rows are those of most interest now: files a model is at, then what went wrong, what comes next in
+line, and what was done last. They stand in the order of the run.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tasks.cli.boards import Scene, totals
+from tasks.cli.columns import harmless
+from tasks.cli.deliver import line_of_file
+from tasks.edits.paths import shown
+from tasks.runs.delivery import BAD, FileDone
+from tasks.runs.progress import JobView
+from worker.cost import cost_of, small
+from worker.ledger.spending import text_tokens
+from worker.log.entries import Tokens
+
+_REDRAWS_A_SECOND = 5
+#: Lines of the screen that are not rows: the head, the sums, a hint, and one to spare.
+_FRAME = 4
+#: Further down the line nobody looks.
+_FAR = 10**9
+
+_STYLES: dict[str, str] = {
+    "writing": "bold cyan",
+    "thinking": "cyan",
+    "ready": "green",
+    "written": "green",
+    "changed": "green",
+    "put back": "yellow",
+    "unchanged": "dim",
+    "waiting": "dim",
+    "next": "dim",
+    "lost": "yellow",
+    **dict.fromkeys(BAD, "bold red"),
+}
+
+
+class TableBoard:
+    """Draws by itself several times a second, from what the scene holds."""
+
+    def __init__(self, scene: Scene, console: Console | None = None) -> None:
+        self._scene = scene
+        self._console = console or Console(stderr=True)
+        self._done_at: dict[str, int] = {}
+        self._live = Live(
+            console=self._console,
+            get_renderable=self.table,
+            refresh_per_second=_REDRAWS_A_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
+
+    def changed(self, view: JobView) -> None:
+        return
+
+    def file(self, done: FileDone) -> None:
+        self._done_at[done.path] = len(self._done_at)
+        if done.state in BAD:
+            self.say(line_of_file(done))
+
+    def say(self, line: str) -> None:
+        text = Text(f"longstream: {harmless(line)}")
+        self._live.console.print(text, soft_wrap=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def table(self) -> Table:
+        """The screen as it should be now."""
+        rows = self._rows(max(3, self._console.height - _FRAME))
+        table = Table(box=None, pad_edge=False, expand=True, show_footer=False)
+        table.add_column("file", ratio=1, no_wrap=True, overflow="ellipsis")
+        table.add_column("state", no_wrap=True, min_width=9)
+        for name in ("line", "thinking", "tokens", "USD"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("key", no_wrap=True, max_width=16, overflow="ellipsis")
+        for view, path in rows:
+            state = self._state(view, path)
+            style = _STYLES.get(state, "")
+            table.add_row(Text(shown(path)), Text(state, style), *self._figures(view, path, state))
+        table.caption = Text(f"{totals(self._scene)}; Ctrl-C leaves it running", "dim")
+        table.caption_justify = "left"
+        return table
+
+    def _rows(self, room: int) -> list[tuple[JobView, str]]:
+        views = list(self._scene.views.values())
+        rows = [(view, path) for view in views for path in view.paths]
+        if len(rows) <= room:
+            return rows
+        order = sorted(range(len(rows)), key=lambda at: self._rank(*rows[at], at))
+        return [rows[at] for at in sorted(order[:room])]
+
+    def _rank(self, view: JobView, path: str, at: int) -> tuple[int, int]:
+        state = self._state(view, path)
+        if state in ("writing", "thinking"):
+            return 0, at
+        if state in BAD or state == "lost":
+            return 1, at
+        if path in self._scene.done:
+            return 3, -self._done_at.get(path, 0)
+        return 2, (view.place or 0) if view.state == "running" else (view.place or _FAR)
+
+    def _state(self, view: JobView, path: str) -> str:
+        done = self._scene.done.get(path)
+        if done is not None:
+            return done.state
+        if path in view.ready:
+            return "ready"
+        if view.state != "running":
+            return view.state
+        if path == view.writing:
+            return "writing"
+        first = next((each for each in view.paths if each not in view.ready), "")
+        return "thinking" if path == first and not view.chars else "next"
+
+    def _figures(self, view: JobView, path: str, state: str) -> list[str]:
+        """Place in line, reasoning tokens, tokens, cost, key; of a job in the row it is at."""
+        at_it = state in ("writing", "thinking")
+        place = f"{view.place + 1:,}" if state == "waiting" and view.place is not None else ""
+        thinking = f"{view.thinking:,}" if at_it and view.thinking else ""
+        tokens = self._tokens(view, path, state)
+        shown_tokens = f"{tokens:,}" if tokens else ""
+        key = view.key if at_it or path in view.ready else ""
+        return [place, thinking, shown_tokens, self._cost(tokens), key]
+
+    def _tokens(self, view: JobView, path: str, state: str) -> int:
+        """About how many the file has so far."""
+        if path in view.ready:
+            return text_tokens(len(view.ready[path]))
+        if state != "writing":
+            return 0
+        return text_tokens(max(0, view.chars - sum(len(text) for text in view.ready.values())))
+
+    def _cost(self, tokens: int) -> str:
+        if not tokens:
+            return ""
+        cost = cost_of(Tokens(output=tokens), self._scene.price)
+        return "?" if cost.unpriced else small(cost.usd)

@@ -1,0 +1,124 @@
+"""Submitting a run, and finding everything of one that was submitted before.
+
+Every step can be repeated: the record first, which names all jobs, then each job under its own id.
+A run whose command died on the way is completed from the disk, as far as the files are still what
+was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import redis
+
+from settings.errors import LongstreamError
+from tasks import jobs
+from tasks.edits.disk import read_regular
+from tasks.edits.paths import PathRefused, locate
+from tasks.edits.source import SourceFile, source_file
+from tasks.kinds import REFACTOR, sources_of
+from tasks.runs.record import Delivery, Run, SentFile, find_run, run_of, store_run
+from worker.errors import UnknownJob
+from worker.keys import JOBS
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Everything of a run: the texts of its files, and of the jobs that can not be submitted any
+    more, why."""
+
+    run: Run
+    instruction: str
+    sources: Mapping[str, SourceFile]
+    lost: Mapping[str, str] = {}
+
+
+def begin(
+    client: redis.Redis,
+    run: Run,
+    groups: Sequence[Sequence[SourceFile]],
+    instruction: str,
+    age_s: int,
+) -> Found:
+    """Store the run and submit its jobs."""
+    store_run(client, run, age_s)
+    for job, files in zip(run.jobs, groups, strict=True):
+        _submit(run, job.id, files, instruction)
+    return Found(run, instruction, {file.path: file for group in groups for file in group})
+
+
+def find(client: redis.Redis, run_id: str, root: Path) -> Found:
+    """A run by its id, or a single job as a run of its own. What was not submitted is submitted
+    now, from its root, or in another place from `root`. Raises UnknownJob, or LongstreamError for a
+    job that is no refactor."""
+    run = find_run(client, _whole(client, run_id))
+    if run is None:
+        return _single(jobs.find(run_id), root)
+    known: dict[str, tuple[list[SourceFile], str]] = {}
+    for job in run.jobs:
+        try:
+            known[job.id] = submitted(job.id)
+        except UnknownJob:
+            continue
+    if not known:
+        raise UnknownJob(f"nothing of run {run_id} was submitted, or all is past retention")
+    instruction = next(iter(known.values()))[1]
+    sources = [file for files, _ in known.values() for file in files]
+    lost: dict[str, str] = {}
+    place = Path(run.root) if run.is_here() else root
+    for job in run.jobs:
+        if job.id not in known:
+            try:
+                files = [_as_it_was(file, place) for file in job.files]
+            except LongstreamError as problem:
+                lost[job.id] = f"was never sent: {problem}"
+                continue
+            _submit(run, job.id, files, instruction)
+            sources += files
+    return Found(run, instruction, {file.path: file for file in sources}, lost)
+
+
+def _whole(client: redis.Redis, prefix: str) -> str:
+    """The id of the one run that begins like this; else what was given."""
+    if find_run(client, prefix) is not None:
+        return prefix
+    found: Any = client.zrevrange(JOBS, 0, -1)
+    runs = {name.decode().partition("-")[0] for name in found if name.startswith(prefix.encode())}
+    return str(runs.pop()) if len(runs) == 1 else prefix
+
+
+def submitted(job_id: str) -> tuple[list[SourceFile], str]:
+    """The files and the instruction of a refactor job."""
+    task, args, kwargs = jobs.arguments(job_id)
+    if task != REFACTOR.task:
+        raise LongstreamError(f"job {job_id} is no refactor job: longstream tail {job_id}")
+    named = dict(zip(("files", "instruction"), args, strict=False)) | kwargs
+    return sources_of(named["files"]), named["instruction"]
+
+
+def _submit(run: Run, job_id: str, files: Iterable[SourceFile], instruction: str) -> None:
+    arguments: list[Any] = [msgspec.to_builtins(file) for file in files]
+    jobs.submit(
+        REFACTOR.task, arguments, instruction, job_id=job_id, model=run.model, effort=run.effort
+    )
+
+
+def _single(job_id: str, root: Path) -> Found:
+    files, instruction = submitted(job_id)
+    run = run_of(job_id, [files], root, model="", effort=None, delivery=Delivery())
+    return Found(run, instruction, {file.path: file for file in files})
+
+
+def _as_it_was(file: SentFile, root: Path) -> SourceFile:
+    try:
+        data, _ = read_regular(locate(root, file.path), file.size + 1)
+    except FileNotFoundError:
+        raise LongstreamError(f"{file.path} is not there any more") from None
+    except PathRefused as refused:
+        raise LongstreamError(f"{file.path} {refused}") from None
+    if sha256(data).hexdigest() != file.sha256:
+        raise LongstreamError(f"{file.path} has changed since")
+    return source_file(file.path, data)

@@ -1,0 +1,142 @@
+"""What a run will send, before it does: files, tokens, jobs, and what is left out and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from settings.model import Settings
+from settings.prices import price_of
+from tasks.edits.source import SourceError, SourceFile, gather_sources
+from worker.admission.estimates import tokens_of
+from worker.cost import Cost, cost_of
+from worker.log.entries import Tokens
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`groups`: the files of each job. `left_out`: path and reason. `found`: some of the files were
+    not named one by one."""
+
+    root: Path
+    model: str
+    groups: tuple[tuple[SourceFile, ...], ...]
+    left_out: tuple[tuple[str, str], ...]
+    found: bool
+    instruction_tokens: int
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        return tuple(file for group in self.groups for file in group)
+
+    @property
+    def tokens(self) -> Tokens:
+        """About what it takes: every file is read, and comes back."""
+        files = sum(tokens_of(file.text) for file in self.files)
+        return Tokens(input=files + self.instruction_tokens * len(self.groups), output=files)
+
+    def cost(self, settings: Settings) -> Cost:
+        return cost_of(self.tokens, price_of(self.model, settings.prices))
+
+
+def plan_run(
+    given: Sequence[str],
+    instruction: str,
+    settings: Settings,
+    *,
+    model: str = "",
+    each: bool = False,
+) -> Plan:
+    """Raises SourceError with every name that can not be sent, or when nothing is left to send."""
+    root, model = root_of(given), model or settings.model
+    here = Path.cwd()
+    names = [name if root == here else os.path.abspath(name) for name in given]  # noqa: PTH100
+    named, found, left_out = _selected(names, root)
+    gathered = gather_sources(named, found, root, settings.max_file_bytes)
+    left_out += gathered.left_out
+    files = list(gathered.files)
+    if len(files) > 1 or found:
+        files, too_large = _fitting(files, frozenset(named), model)
+        left_out += too_large
+    if not files:
+        raise SourceError([_nothing(left_out)])
+    return Plan(
+        root=root,
+        model=model,
+        groups=_grouped(files, settings, model, each=each),
+        left_out=tuple(left_out),
+        found=bool(found),
+        instruction_tokens=tokens_of(instruction),
+    )
+
+
+def root_of(given: Sequence[str]) -> Path:
+    """The working directory; for files elsewhere, the directory they have in common."""
+    here = Path.cwd()
+    places = [Path(os.path.abspath(name)) for name in given]  # noqa: PTH100 - keeps links
+    if all(place.is_relative_to(here) for place in places):
+        return here
+    return Path(os.path.commonpath([_directory(place) for place in places]))
+
+
+def _directory(place: Path) -> Path:
+    """Where to begin: the first part of a path that is no pattern."""
+    parent = place.parent
+    while not parent.is_dir():
+        parent = parent.parent
+    return parent
+
+
+def _selected(
+    names: Sequence[str], root: Path
+) -> tuple[Sequence[str], Sequence[str], list[tuple[str, str]]]:
+    """What was named, what was found, and what was skipped while looking."""
+    if all(os.path.isfile(root / name) for name in names):  # noqa: PTH113 - may not be a path
+        return names, (), []
+    from tasks.runs.select import select
+
+    chosen = select(names, root)
+    return chosen.named, chosen.found, [(each.path, each.reason) for each in chosen.skipped]
+
+
+def _fitting(
+    files: list[SourceFile], named: frozenset[str], model: str
+) -> tuple[list[SourceFile], list[tuple[str, str]]]:
+    """The files that the model can give back whole, and those it can not."""
+    from settings.windows import window_of
+    from tasks.runs.pack import room_of_one, tokens_of_file
+
+    window = window_of(model)
+    most = room_of_one(window)
+    large = [file for file in files if window.known and tokens_of_file(file) > most]
+    reasons = [
+        (file.path, f"has about {tokens_of_file(file):,} tokens, and {model} gives back {most:,}")
+        for file in large
+    ]
+    if problems := [f"{path}: {reason}" for path, reason in reasons if path in named]:
+        raise SourceError(problems)
+    return [file for file in files if file not in large], reasons
+
+
+def _grouped(
+    files: list[SourceFile], settings: Settings, model: str, *, each: bool
+) -> tuple[tuple[SourceFile, ...], ...]:
+    if each or len(files) == 1:
+        return tuple((file,) for file in files)
+    from settings.windows import window_of
+    from tasks.runs.pack import most_a_minute, pack, room
+
+    limit = room(window_of(model), most_a_minute(settings, model))
+    return tuple(tuple(group) for group in pack(files, limit))
+
+
+def _nothing(left_out: Sequence[tuple[str, str]]) -> str:
+    """Why there is nothing to send, in one line."""
+    reasons: dict[str, int] = {}
+    for _, reason in left_out:
+        kind = reason.partition(":")[0].partition(" (")[0]
+        reasons[kind] = reasons.get(kind, 0) + 1
+    told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+    return f"nothing to send: {told or 'no file was found'}"
