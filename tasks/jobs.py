@@ -145,7 +145,8 @@ def result(job_id: str) -> Any:
 
 def simulated(job_id: str) -> bool:
     """True when the simulator answers the job, whatever keys this process knows."""
-    return status(job_id).pool == SIMULATOR
+    with _store() as client:
+        return _record(client, job_id).pool == SIMULATOR
 
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:

@@ -22,7 +22,8 @@ from tasks import jobs
 from tasks.cli.boards import Board, Scene, board_for
 from tasks.cli.deliver import as_json, line_of_file, report
 from tasks.cli.embedded import Embedded
-from tasks.cli.follow import EXIT_FAILED, EXIT_INTERRUPTED, EXITS, conclude, follow, sink_for
+from tasks.cli.exits import FAILED, INTERRUPTED, OUTCOMES
+from tasks.cli.follow import conclude, follow, sink_for
 from tasks.cli.interrupts import Interrupts
 from tasks.cli.prepare import say
 from tasks.cli.sinks import Sink
@@ -90,9 +91,9 @@ class Following:
     def code(self) -> int:
         """The exit code, by the worst that happened."""
         if any(done.state in ("refused", "doubtful") for done in self.deliverer.done.values()):
-            return EXIT_FAILED
-        codes = {EXITS.get(view.outcome, EXIT_FAILED) for view in self.views.values()}
-        return next((code for code in (EXIT_FAILED, 3, 4) if code in codes), 0)
+            return FAILED
+        codes = {OUTCOMES.get(view.outcome, FAILED) for view in self.views.values()}
+        return next((code for code in (FAILED, 3, 4) if code in codes), 0)
 
 
 def follow_run(
@@ -214,7 +215,7 @@ def _left_running(board: Board, run_id: str, again: str) -> Iterator[None]:
         board.close()
         say(f"run {run_id} goes on; take it up again with")
         click.echo(f"  {again}", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except BaseException:
         board.close()
         raise

@@ -14,8 +14,9 @@ from typing import Any
 import redis
 
 from worker.errors import StoreError
-from worker.log.follow import Command, Steps, follow
-from worker.log.reader import lasts, unreachable
+from worker.faults import passes
+from worker.log.follow import Command, follow
+from worker.log.reader import Drive, unreachable
 from worker.log.view import Followed, Status
 
 #: Between two looks at a log, in seconds: while its job runs, and while it does not.
@@ -37,33 +38,38 @@ class _Reader:
         self.job_id = job_id
         self.due = 0.0
         self.command: Command | None = None
-        self._steps: Steps = follow(job_id)
+        self._drive = Drive(follow(job_id), wait=True)
         self._pause_s = _RUNNING_S
         self._was_read = False
 
-    def advance(self, reply: Any) -> Iterator[Had]:
-        """Take the reply to the command; everything that follows from it."""
+    def advance(self) -> Iterator[Had]:
+        """Everything up to the next command."""
+        self.command = None
         try:
-            raised = isinstance(reply, Exception)
-            step = self._steps.throw(reply) if raised else self._steps.send(reply)
-            while not isinstance(step, tuple):
+            while (step := self._drive.step()) is not None:
+                if isinstance(step, tuple):
+                    self._wait_for(step)
+                    return
                 if isinstance(step, Status):
                     self._pause_s = _RUNNING_S if step.state == "running" else _WAITING_S
                 yield step
-                step = next(self._steps)
-        except StopIteration:
-            self.command = None
         except StoreError as gone:
-            self.command = None
             yield gone
-        else:
-            self._wait_for(step)
+
+    def take(self, reply: Any) -> Iterator[Had]:
+        """The reply to the command, or what was raised instead."""
+        assert self.command is not None
+        if not isinstance(reply, Exception):
+            self._drive.answered(reply)
+        elif self._drive.failed(self.command, reply) is not None:
+            self.due = time.monotonic() + self._drive.pause_s
+        return self.advance()
 
     def _wait_for(self, command: Command) -> None:
         # The first read follows at once, each later one after a pause.
         reads = command[0] == "XREAD"
         if reads and self._was_read:
-            self.due = time.monotonic() + self._pause_s
+            self.due = max(self.due, time.monotonic() + self._pause_s)
         self._was_read = self._was_read or reads
         self.command = _without_blocking(command)
 
@@ -73,24 +79,19 @@ def tail_many(client: redis.Redis, job_ids: Iterable[str]) -> Iterator[tuple[str
     answer, there is a status of no job."""
     readers = [_Reader(job_id) for job_id in job_ids]
     for reader in readers:
-        for item in reader.advance(None):
-            yield reader.job_id, item
+        yield from ((reader.job_id, item) for item in reader.advance())
     while readers := [reader for reader in readers if reader.command is not None]:
         due = _due(readers)
         try:
             replies = _replies(client, due)
         except (redis.RedisError, OSError) as error:
-            if lasts(error, wait=True):
+            if not passes(error):
                 raise
             yield "", unreachable(error)
             time.sleep(_UNREACHABLE_S)
             continue
         for reader, reply in zip(due, replies, strict=True):
-            if isinstance(reply, redis.RedisError) and not lasts(reply, wait=True):
-                reader.due = time.monotonic() + _UNREACHABLE_S
-                continue
-            for item in reader.advance(reply):
-                yield reader.job_id, item
+            yield from ((reader.job_id, item) for item in reader.take(reply))
 
 
 def _due(readers: list[_Reader]) -> list[_Reader]:

@@ -33,7 +33,7 @@ def tail(
     client: redis.Redis, job_id: str, start: Cursor = START, *, raw: bool = False, wait: bool = True
 ) -> Iterator[Followed]:
     """Items of the job's log from behind `start`. See `follow` for what it raises."""
-    drive = _Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
+    drive = Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
     while (step := drive.step()) is not None:
         if not isinstance(step, tuple):
             yield step
@@ -55,7 +55,7 @@ async def atail(
     wait: bool = True,
 ) -> AsyncIterator[Followed]:
     """As `tail`, on an event loop."""
-    drive = _Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
+    drive = Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
     while (step := drive.step()) is not None:
         if not isinstance(step, tuple):
             yield step
@@ -74,7 +74,7 @@ def text_of(client: redis.Redis, job_id: str) -> str:
     return "".join(item.text for item in items if isinstance(item, Text))
 
 
-class _Drive:
+class Drive:
     """What drives the steps of one reader, whatever carries its commands."""
 
     def __init__(self, steps: Steps, *, wait: bool) -> None:
