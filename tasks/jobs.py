@@ -145,8 +145,8 @@ def result(job_id: str) -> Any:
 
 def simulated(job_id: str) -> bool:
     """True when the simulator answers the job, whatever keys this process knows."""
-    with _store() as client:
-        return _record(client, job_id).pool == SIMULATOR
+    with store() as client:
+        return record_of(client, job_id).pool == SIMULATOR
 
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
