@@ -18,7 +18,7 @@ TEST_LINES := 500
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all chaos check lengths lock bench clean
+.PHONY: help demo test tools test-all chaos check lengths lock bench clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,12 @@ test: $(READY) ## run the tests
 
 test-all: $(READY) ## run the tests, the slow ones included
 	@$(PYTEST) -m "not benchmark"
+
+tools: ## install nginx and Chromium for the tests that need them, where apt-get can
+	@{ command -v nginx && command -v chromium-headless-shell; } >/dev/null || \
+	  { apt-get update && apt-get install --yes --no-install-recommends \
+	    nginx-light chromium-headless-shell fonts-dejavu-core; } >/dev/null 2>&1 || \
+	  echo "tools: not installed; the tests that need them are skipped, and say so"
 
 chaos: $(READY) ## break everything on purpose for a minute; CHAOS_ARGS="--jobs 1000" for longer
 	@$(BIN)/python -m tasks.cli chaos $(CHAOS_ARGS)

@@ -12,7 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 SOUND = """
-.PHONY: check test chaos
+.PHONY: tools check test chaos
+tools:
+\t@echo installed
 check:
 \t@echo checked
 test:
@@ -37,6 +39,8 @@ def test_each_step_is_named_and_run(tmp_path: Path) -> None:
 
     assert done.returncode == 0
     assert re.findall(r"^(?:== \w+|\w+ed)$", done.stdout, re.MULTILINE) == [
+        "== tools",
+        "installed",
         "== check",
         "checked",
         "== test",
@@ -53,6 +57,7 @@ def test_each_step_is_named_and_run(tmp_path: Path) -> None:
         SOUND.replace("check:\n\t@echo checked\n", ""),
         SOUND.replace("\t@echo tested\n", ""),
         SOUND.replace("chaos:\n\t@echo survived\n", ""),
+        SOUND.replace("\t@echo installed\n", ""),
         SOUND.replace("echo survived", "false"),
         SOUND.replace("echo checked", "false"),
         SOUND.replace("echo tested", "exit 3"),

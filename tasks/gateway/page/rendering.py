@@ -49,7 +49,7 @@ def _ago(at_ms: int) -> Markup:
 
 
 def _exact(text: str) -> Markup:
-    """Text that a browser reads back unchanged: as it stands, it would take a CR for a line's end."""
+    """Text that a browser reads back unchanged: a bare CR would be a line's end to it."""
     return escape(text).replace("\r", Markup("&#13;"))
 
 
