@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -73,6 +73,7 @@ class Pump:
         self._rejoined = 0
         self._thought = 0
         self._shown_at = 0.0
+        self._finished: Finished | None = None
         self.tokens = Tokens()
 
     @property
@@ -98,17 +99,17 @@ class Pump:
     async def run(self, request: Request) -> Finished:
         """Ask, or take up, and move everything; the end it earned. Raises UpstreamFailure."""
         self._seen.asked(self.key.alias)
-        stream = self._rejoin() if self.resumable else self._client.stream(request, self.key)
+        rejoining = self.resumable
         while True:
             try:
-                return await self._move(stream)
+                return await self._move(None if rejoining else request)
             except UpstreamFailure as failure:
                 if not (self.resumable and failure.retryable and self._rejoined < _REJOINS):
                     raise
                 self._rejoined += 1
                 self._seen.rejoining(failure)
                 await asyncio.sleep(random.uniform(0, 2.0**self._rejoined / 4))  # noqa: S311
-                stream = self._rejoin()
+                rejoining = True
 
     async def cancel(self) -> None:
         """Stop a background response at the provider, and learn what it has used."""
@@ -117,27 +118,30 @@ class Pump:
         with suppress(UpstreamFailure, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 used = await self._client.cancel(self.key, self._at.response_id)
-                self._note_usage([used] if used else [])
+                if used is not None:
+                    self._used(used)
 
-    def _rejoin(self) -> AsyncGenerator[list[Happening], None]:
-        assert self._at is not None
-        return self._client.resume(self.key, self._at, self.text)
+    async def _move(self, request: Request | None) -> Finished:
+        """Through one connection, which asks, or takes the response up again."""
+        if request is not None:
+            await self._client.stream_into(request, self.key, self._take)
+        else:
+            assert self._at is not None
+            await self._client.resume_into(self.key, self._at, self.text, self._take)
+        assert self._finished is not None, "the client ended a stream without a Finished"
+        return self._finished
 
-    async def _move(self, stream: AsyncGenerator[list[Happening], None]) -> Finished:
-        loop = asyncio.get_running_loop()
-        async with aclosing(stream) as batches:
-            async for batch in batches:
-                finished = self._take(batch)
-                visible = isinstance(batch[-1], Text)
-                self._notice(batch, visible=visible)
-                if finished or visible or loop.time() - self._shown_at >= _THINKING_EVERY_S:
-                    self._writer.thinking(self._thought)
-                    self._shown_at = loop.time()
-                if finished is not None:
-                    return finished
-                self._rejoined = 0
-                await self._writer.room()
-        raise AssertionError("the client ended a stream without a Finished")
+    def _take(self, batch: list[Happening]) -> Awaitable[None] | None:
+        """Moves what one read brought. Asks for a pause while the log is behind."""
+        self._move_all(batch)
+        visible = isinstance(batch[-1], Text)
+        self._notice(batch, visible=visible)
+        now = time.monotonic()
+        if self._finished or visible or now - self._shown_at >= _THINKING_EVERY_S:
+            self._writer.thinking(self._thought)
+            self._shown_at = now
+        self._rejoined = 0
+        return None if self._writer.has_room else self._writer.room()
 
     def _notice(self, batch: list[Happening], *, visible: bool) -> None:
         if visible or any(isinstance(happening, Text) for happening in batch):
@@ -146,8 +150,7 @@ class Pump:
         elif isinstance(batch[-1], Thinking):
             self._seen.came(text=False)
 
-    def _take(self, batch: list[Happening]) -> Finished | None:
-        self._note_usage(batch)
+    def _move_all(self, batch: list[Happening]) -> None:
         for happening in batch:
             if isinstance(happening, (Text, Refusal)):
                 self._say(happening.text)
@@ -160,9 +163,10 @@ class Pump:
                 self._hear(happening)
             elif isinstance(happening, Resumable):
                 self._resumable_at(happening)
+            elif isinstance(happening, Usage):
+                self._used(happening)
             elif isinstance(happening, Finished):
-                return happening
-        return None
+                self._finished = happening
 
     def _say(self, text: str) -> None:
         self._text.append(text)
@@ -179,12 +183,10 @@ class Pump:
         point = Point(self.key.alias, at.response_id, at.sequence)
         self._writer.resumable(msgspec.json.encode(point))
 
-    def _note_usage(self, batch: Sequence[Happening]) -> None:
-        for happening in batch:
-            if isinstance(happening, Usage):
-                self.tokens = Tokens(
-                    input=happening.input_tokens,
-                    cached=happening.cached_tokens,
-                    output=happening.output_tokens,
-                    reasoning=happening.reasoning_tokens,
-                )
+    def _used(self, usage: Usage) -> None:
+        self.tokens = Tokens(
+            input=usage.input_tokens,
+            cached=usage.cached_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.reasoning_tokens,
+        )

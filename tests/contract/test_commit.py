@@ -9,7 +9,12 @@ import pytest
 import pytest_asyncio
 
 from tests.conftest import Store
+from worker.log import commit as commit_module
 from worker.log.commit import GroupCommit
+from worker.scripts import Script
+from worker.store import connect_async
+
+HELLO = Script("return ARGV[1]")
 
 
 @pytest_asyncio.fixture
@@ -47,33 +52,77 @@ async def test_a_store_without_its_replicas_is_waited_for(
 
 
 class Mute:
-    """A client whose server takes everything and answers nothing."""
+    """A server that answers nothing about key `a` until it `speaks`."""
 
     def __init__(self) -> None:
-        self.taken = asyncio.Event()
+        self.taken, self.speaks = asyncio.Event(), False
+        self.connections: list[asyncio.Task[None] | None] = []
 
-    def pipeline(self, **_: object) -> Mute:
+    async def __aenter__(self) -> Mute:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"redis://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/0"
         return self
 
-    def execute_command(self, *_: object) -> None:
-        self.taken.set()
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await asyncio.wait([served for served in self.connections if served is not None])
 
-    async def execute(self, **_: object) -> list[object]:
-        return await asyncio.Event().wait()  # type: ignore[return-value]
-
-    async def aclose(self) -> None:
-        return
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.append(asyncio.current_task())
+        while data := await reader.read(4096):
+            if b"$1\r\na\r\n" in data and not self.speaks:
+                self.taken.set()
+            else:
+                writer.write(b"+OK\r\n" * data.count(b"*"))
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_closing_lets_go_of_what_was_sent_and_of_what_was_not() -> None:
-    client = Mute()
-    group = GroupCommit(client)  # type: ignore[arg-type]
-    sent = asyncio.create_task(group.command("SET", "a", "1"))
-    await client.taken.wait()
-    unsent = asyncio.create_task(group.command("SET", "b", "1"))
-    await asyncio.sleep(0)
-    await group.close()
+    async with Mute() as server:
+        group = GroupCommit(connect_async(server.url))
+        sent = asyncio.create_task(group.command("SET", "a", "1"))
+        await server.taken.wait()
+        unsent = asyncio.create_task(group.command("SET", "b", "1"))
+        await asyncio.sleep(0)
+        await group.close()
+        async with asyncio.timeout(5):
+            await asyncio.wait({sent, unsent})
+        assert sent.cancelled()
+        assert unsent.cancelled()
+
+
+async def test_a_batch_without_replies_goes_out_again_on_a_new_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commit_module, "_REPLY_S", 0.1)
+    async with Mute() as server:
+        group = GroupCommit(connect_async(server.url))
+        sent = asyncio.create_task(group.command("SET", "a", "1"))
+        await server.taken.wait()
+        server.speaks = True
+        async with asyncio.timeout(5):
+            assert await sent
+        assert len(server.connections) == 2
+        await group.close()
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+async def test_a_script_the_server_forgot_is_loaded_within_the_call(
+    store: Store, commit: GroupCommit
+) -> None:
+    for _ in range(2):
+        store.sync.script_flush()
+        async with asyncio.timeout(5):
+            assert await commit.call(HELLO, ["k"], ["world"]) == b"world"
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+async def test_a_call_holds_what_came_until_it_leaves(store: Store, commit: GroupCommit) -> None:
+    """What is sent with `send` asks for its arguments only when it goes out."""
+    said = ["early"]
+    replies: asyncio.Queue[object] = asyncio.Queue()
+    commit.send(HELLO, lambda: (["k"], ["".join(said)]), replies.put_nowait)
+    said.append(" and late")
     async with asyncio.timeout(5):
-        await asyncio.wait({sent, unsent})
-    assert sent.cancelled()
-    assert unsent.cancelled()
+        assert await replies.get() == b"early and late"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from settings.model import Account
@@ -18,7 +18,8 @@ from worker.outcomes import Outcome
 from worker.reading import Whole
 from worker.runner import Attempt
 from worker.upstream.failures import failure_of_answer
-from worker.upstream.happenings import Finished, Happening, Text
+from worker.upstream.following import Take
+from worker.upstream.happenings import Finished, Text
 from worker.upstream.request import Message, Request
 from worker.work import Sealed, Verdict, Work, Yielded
 
@@ -33,9 +34,9 @@ class Provider:
     def __init__(self, then: Callable[[], Coroutine[Any, Any, Finished]]) -> None:
         self._then = then
 
-    async def stream(self, *_: object) -> AsyncGenerator[list[Happening], None]:
-        yield [Text("text")]
-        yield [await self._then()]
+    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+        take([Text("text")])
+        take([await self._then()])
 
 
 def attempt(store: Store, commit: GroupCommit, provider: Provider, deadline_ms: int = 0) -> Attempt:

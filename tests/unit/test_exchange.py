@@ -22,7 +22,7 @@ def owned(exchange: Exchange, coroutine: object = None) -> asyncio.Task[None]:
 async def test_all_that_came_between_two_reads_is_one_piece() -> None:
     exchange = Exchange()
     for piece in (b"a", b"b", b"c"):
-        await exchange.put(piece)
+        exchange.put(piece)
 
     assert await exchange.read(1) == b"abc"
     assert await exchange.read(0.001) is None
@@ -30,7 +30,7 @@ async def test_all_that_came_between_two_reads_is_one_piece() -> None:
 
 async def test_a_failure_is_raised_after_everything_before_it_was_read() -> None:
     exchange = Exchange()
-    await exchange.put(b"a")
+    exchange.put(b"a")
     exchange.end(closed())
 
     assert await exchange.read(1) == b"a"
@@ -53,7 +53,8 @@ async def test_a_listener_is_woken_by_what_it_waits_for() -> None:
 
 async def test_a_full_buffer_holds_the_reader_until_it_is_listened_to() -> None:
     exchange = Exchange()
-    full = asyncio.create_task(exchange.put(bytes(BUFFER_BYTES + 1)))
+    exchange.put(bytes(BUFFER_BYTES + 1))
+    full = asyncio.create_task(exchange.room())
     await asyncio.sleep(0.01)
     assert not full.done()
 
@@ -64,7 +65,8 @@ async def test_a_full_buffer_holds_the_reader_until_it_is_listened_to() -> None:
 @pytest.mark.parametrize("leave", [Exchange.release, Exchange.abort])
 async def test_a_held_reader_is_freed_by_whoever_leaves(leave: object) -> None:
     exchange = Exchange()
-    exchange.owned_by(asyncio.create_task(exchange.put(bytes(BUFFER_BYTES + 1))))
+    exchange.put(bytes(BUFFER_BYTES + 1))
+    exchange.owned_by(asyncio.create_task(exchange.room()))
     await asyncio.sleep(0)
     leave(exchange)  # type: ignore[operator]
 
@@ -99,7 +101,7 @@ async def test_a_released_exchange_is_read_on_and_then_let_go() -> None:
     exchange = Exchange()
     task = owned(exchange)
     exchange.release()
-    await exchange.put(b"late")
+    exchange.put(b"late")
 
     assert task.cancelling() == 0
     await asyncio.wait([task], timeout=2)

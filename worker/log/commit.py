@@ -11,16 +11,20 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError, ResponseError, TimeoutError as RedisTimeoutError
 
 from worker.errors import StoreRefused
 from worker.faults import forbids, passes, words_of
+from worker.log.lanes import Lane, opened
 from worker.scripts import Script
 from worker.seeing.meters import METERS, Meters
+from worker.store import SOCKET_TIMEOUT_S
 
 #: Longest pause between two tries while Redis does not answer, in seconds.
 _LONGEST_PAUSE_S = 2.0
@@ -28,16 +32,38 @@ _LONGEST_PAUSE_S = 2.0
 #: What an operator can do about a store that shuts us out.
 _ALLOW = "let the user of LONGSTREAM_REDIS_URL run scripts and commands on ls:* (ACL SETUSER)"
 
+#: A reply that takes longer than this will not come: no command sent through here blocks.
+_REPLY_S = SOCKET_TIMEOUT_S
+
+#: Bytes of one batch. After an outage a thousand streams have much to say at once.
+_BATCH_BYTES = 4 * 2**20
+
+#: Takes a reply, or the error it was.
+Done = Callable[[Any], None]
+#: Keys and arguments of a script.
+Parts = tuple[list[str], list[Any]]
+
 _log = structlog.get_logger()
 
 
 class _Call:
-    __slots__ = ("command", "done", "script")
+    """`command` is made when it is first sent, and then kept for when it must be sent again. A
+    `future` that is done tells that nobody waits for the reply any more."""
 
-    def __init__(self, command: list[Any], script: Script | None) -> None:
-        self.command = command
+    __slots__ = ("command", "done", "future", "make", "script")
+
+    def __init__(
+        self,
+        make: Callable[[], list[Any]],
+        script: Script | None,
+        done: Done,
+        future: asyncio.Future[Any] | None = None,
+    ) -> None:
+        self.make = make
+        self.command: list[Any] | None = None
         self.script = script
-        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.done = done
+        self.future = future
 
 
 class GroupCommit:
@@ -47,105 +73,191 @@ class GroupCommit:
         self._client = client
         self._meters = meters
         self._sizes, self._times = meters.batch.of(), meters.exchange.of()
+        self._loop = asyncio.get_running_loop()
         self._pending: list[_Call] = []
-        #: Those that were sent and are not answered.
         self._flying: list[_Call] = []
-        self._sender: asyncio.Task[None] | None = None
+        #: A batch is under way, or will be: nobody else needs to see to it.
+        self._busy = False
+        self._lane: Lane | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._tries = 0
+        self._sent_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
+
+    def send(self, script: Script, make: Callable[[], Parts], done: Done) -> None:
+        """Runs the script and tells `done` its reply, an exception if it was an error. Its keys and
+        arguments are asked for when it leaves, so that they hold whatever came until then. For what
+        happens for every delta: it takes no task and no future."""
+        self._put(_Call(lambda: script.command(*make()), script, done))
 
     async def call(self, script: Script, keys: list[str], args: list[Any]) -> Any:
         """The script's reply. Waits as long as Redis is away, or shuts us out. Raises StoreRefused
         for what it will never do."""
-        return await self._reply_to(_Call(script.command(keys, args), script))
+        return await self._reply_to(script.command(keys, args), script)
 
     async def command(self, *args: Any) -> Any:
-        """The reply of a plain command, on the same terms."""
-        return await self._reply_to(_Call(list(args), None))
-
-    async def _reply_to(self, call: _Call) -> Any:
-        self._pending.append(call)
-        if self._sender is None:
-            self._sender = asyncio.create_task(self._send())
-        return await call.done
+        """The reply of a plain command, on the same terms and as redis-py shapes it."""
+        reply = await self._reply_to(list(args), None)
+        shape = self._client.response_callbacks.get(args[0])
+        return reply if shape is None else shape(reply)
 
     async def close(self) -> None:
         """Give up what is pending and close the connection."""
-        if self._sender is not None:
-            self._sender.cancel()
+        self._busy = True
+        for timer in (self._timer, self._pause, self._opening):
+            if timer is not None:
+                timer.cancel()
         for call in (*self._flying, *self._pending):
-            call.done.cancel()
+            if call.future is not None:
+                call.future.cancel()
+        self._flying, self._pending = [], []
+        if self._lane is not None:
+            self._lane.close()
         await self._client.aclose()
 
-    async def _send(self) -> None:
-        tries = 0
-        while self._pending:
-            batch, self._pending = self._pending, []
-            self._flying = batch
-            again = await self._exchange([call for call in batch if not call.done.cancelled()])
-            self._flying = again
-            if not again:
-                tries = 0
-                continue
-            # Behind nothing of their own stream: a stream has one append in flight at most.
-            self._pending[:0] = again
-            tries += 1
-            self._meters.unreachable.add()
-            await asyncio.sleep(min(_LONGEST_PAUSE_S, 0.05 * 2**tries) * random.uniform(0.5, 1))  # noqa: S311
-        self._sender = None
+    async def _reply_to(self, command: list[Any], script: Script | None) -> Any:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._put(_Call(lambda: command, script, partial(_settle, future), future))
+        return await future
 
-    async def _exchange(self, batch: list[_Call]) -> list[_Call]:
-        """Send one batch; return the calls that must be sent again."""
-        began = time.monotonic()
-        pipeline = self._client.pipeline(transaction=False)
-        for call in batch:
-            pipeline.execute_command(*call.command)
+    def _put(self, call: _Call) -> None:
+        self._pending.append(call)
+        if not self._busy:
+            self._busy = True
+            # Not at once: what else came in this turn of the loop goes with it.
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Send what is pending, a batch of it; while it is under way, the next collects."""
+        lane = self._lane
+        if lane is None:
+            self._opening = self._loop.create_task(self._open())
+            return
+        packed, size, taken = [], 0, 0
+        for call in self._pending:
+            taken += 1
+            if call.future is not None and call.future.done():
+                continue
+            try:
+                call.command = call.command or call.make()
+                packed.append(lane.pack(call.command))
+            except Exception as error:
+                # What can not be sent fails its own stream and no other.
+                call.done(error)
+                continue
+            self._flying.append(call)
+            size += len(packed[-1])
+            if size > _BATCH_BYTES:
+                break
+        del self._pending[:taken]
+        if not packed:
+            self._busy = bool(self._pending)
+            if self._busy:
+                self._loop.call_soon(self._flush)
+            return
+        self._sizes.observe(len(packed))
+        self._sent_at = time.monotonic()
+        if self._timer is None:
+            self._timer = self._loop.call_later(_REPLY_S, self._look)
+        lane.send(packed)
+
+    def _replied(self, replies: list[Any]) -> None:
+        flying, self._flying = self._flying, []
+        self._times.observe(time.monotonic() - self._sent_at)
+        again: list[_Call] = []
+        lacking: set[Script] = set()
+        for call, reply in zip(flying, replies, strict=True):
+            if not isinstance(reply, Exception):
+                call.done(reply)
+            elif isinstance(reply, NoScriptError) and call.script is not None:
+                lacking.add(call.script)
+                again.append(call)
+            elif _waited_for(reply):
+                again.append(call)
+            else:
+                refused = isinstance(reply, ResponseError)
+                call.done(StoreRefused(words_of(reply)) if refused else reply)
+        if again:
+            if (forbidden := next(filter(forbids, replies), None)) is not None:
+                _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
+            # Behind nothing of their own stream: a stream has one append in flight at most.
+            self._pending[:0] = [*map(_loading, lacking), *again]
+            self._meters.unreachable.add()
+            self._retry(at_once=bool(lacking))
+            return
+        self._tries = 0
+        if self._pending:
+            self._flush()
+        else:
+            self._busy = False
+
+    def _lose(self, error: Exception) -> None:
+        """No reply will come: everything under way goes out again on a new connection."""
+        self._lane = None
+        _log.warning(
+            "store.unreachable",
+            says=words_of(error),
+            pending=len(self._flying) + len(self._pending),
+        )
+        self._meters.unreachable.add()
+        self._pending[:0] = self._flying
+        self._flying = []
+        if self._pending:
+            self._busy = True
+            self._retry()
+        else:
+            self._busy = False
+
+    def _retry(self, *, at_once: bool = False) -> None:
+        self._tries += 1
+        if at_once and self._tries == 1:
+            self._flush()
+            return
+        pause_s = min(_LONGEST_PAUSE_S, 0.05 * 2**self._tries) * random.uniform(0.5, 1)  # noqa: S311
+        self._pause = self._loop.call_later(pause_s, self._flush)
+
+    async def _open(self) -> None:
         try:
-            replies = await pipeline.execute(raise_on_error=False)
+            self._lane = await opened(self._client, self._replied, self._lose)
         except Exception as error:
             if _waited_for(error):
-                _log.warning("store.unreachable", says=words_of(error), pending=len(batch))
-                return batch
-            return await self._one_by_one(batch, error)
-        self._sizes.observe(len(batch))
-        self._times.observe(time.monotonic() - began)
-        again = [
-            call for call, reply in zip(batch, replies, strict=True) if self._settle(call, reply)
-        ]
-        if again and (forbidden := next(filter(forbids, replies), None)) is not None:
-            _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
-        await self._load({call.script for call in again if call.script is not None})
-        return again
-
-    async def _one_by_one(self, batch: list[_Call], error: Exception) -> list[_Call]:
-        """A command that can not be sent fails its own stream and no other."""
-        if len(batch) > 1:
-            return [again for call in batch for again in await self._exchange([call])]
-        for call in batch:
-            self._settle(call, error)
-        return []
-
-    def _settle(self, call: _Call, reply: Any) -> bool:
-        """Hand out one reply; True when the call must be sent again."""
-        failed = isinstance(reply, Exception)
-        if failed and (isinstance(reply, NoScriptError) or _waited_for(reply)):
-            return True
-        if call.done.done():
-            return False
-        if isinstance(reply, ResponseError):
-            call.done.set_exception(StoreRefused(words_of(reply)))
-        elif failed:
-            call.done.set_exception(reply)
+                self._lose(error)
+                return
+            calls, self._pending, self._busy = self._pending, [], False
+            for call in calls:
+                call.done(error)
         else:
-            call.done.set_result(reply)
-        return False
+            self._flush()
 
-    async def _load(self, scripts: set[Script]) -> None:
-        try:
-            for script in scripts:
-                await self._client.script_load(script.source)
-        except Exception as error:
-            if not _waited_for(error):
-                raise
+    def _look(self) -> None:
+        """One timer for all batches: it looks whether the one under way is overdue."""
+        self._timer = None
+        if not self._flying or self._lane is None:
+            return
+        left_s = self._sent_at + _REPLY_S - time.monotonic()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        else:
+            self._lane.close(RedisTimeoutError("no reply came in time"))
 
 
 def _waited_for(error: Exception) -> bool:
     return passes(error) or forbids(error)
+
+
+def _loading(script: Script) -> _Call:
+    return _Call(lambda: ["SCRIPT", "LOAD", script.source], None, _ignore)
+
+
+def _settle(future: asyncio.Future[Any], reply: Any) -> None:
+    if future.done():
+        return
+    if isinstance(reply, Exception):
+        future.set_exception(reply)
+    else:
+        future.set_result(reply)
+
+
+def _ignore(_: Any) -> None:
+    """Whether a script could be loaded shows when it is called."""

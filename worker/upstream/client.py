@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,9 +25,10 @@ from worker.upstream.chat import Chat
 from worker.upstream.clocks import Watch
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
-from worker.upstream.following import follow, opened, rest_of
+from worker.upstream.following import Take, follow, opened, rest_of
 from worker.upstream.happenings import Happening, Resumable, Usage
 from worker.upstream.limits import limits_in
+from worker.upstream.lists import lists
 from worker.upstream.negotiation import Refusals, refused_parameter
 from worker.upstream.request import Request, body_for
 from worker.upstream.response_shapes import usage_of
@@ -70,19 +72,15 @@ class Client:
         """Requests whose connection is not yet closed or free again."""
         return self._transport.open_exchanges
 
-    async def stream(self, request: Request, key: Key) -> AsyncGenerator[list[Happening], None]:
-        """Asks, and yields what happens, one list per read; the last happening is `Finished`."""
+    async def stream_into(self, request: Request, key: Key, take: Take) -> None:
+        """Asks, and gives `take` what happens, one list a read; the last happening is `Finished`.
+        When `take` returns something to wait for, the stream pauses until then."""
         exchange, head, watch, body = await self._ask(request, key)
-        dialect = _dialect(request, body)
-        if limits := limits_in(head.headers):
-            yield [limits]
-        async with aclosing(follow(exchange, head, dialect, watch, key.alias)) as lists:
-            async for happenings in lists:
-                yield happenings
+        limits = limits_in(head.headers)
+        first: list[Happening] = [limits] if limits else []
+        await follow(exchange, head, _dialect(request, body), watch, key.alias, take, first)
 
-    async def resume(
-        self, key: Key, at: Resumable, said: str = ""
-    ) -> AsyncGenerator[list[Happening], None]:
+    async def resume_into(self, key: Key, at: Resumable, said: str, take: Take) -> None:
         """Takes a background response up again after `at`; `said` is the text delivered so far.
 
         When the provider no longer streams it, it is polled, and the missing rest delivered.
@@ -96,10 +94,24 @@ class Client:
         except UpstreamFailure as failure:
             if failure.status != 400:
                 raise
-            yield await self._polled(key, at.response_id, dialect)
+            pause = take(await self._polled(key, at.response_id, dialect))
+            if pause is not None:
+                await pause
             return
-        async with aclosing(follow(exchange, head, dialect, watch, key.alias)) as lists:
-            async for happenings in lists:
+        await follow(exchange, head, dialect, watch, key.alias, take)
+
+    async def stream(self, request: Request, key: Key) -> AsyncGenerator[list[Happening], None]:
+        """`stream_into` as a generator: one list per read."""
+        async with aclosing(lists(partial(self.stream_into, request, key))) as found:
+            async for happenings in found:
+                yield happenings
+
+    async def resume(
+        self, key: Key, at: Resumable, said: str = ""
+    ) -> AsyncGenerator[list[Happening], None]:
+        """`resume_into` as a generator."""
+        async with aclosing(lists(partial(self.resume_into, key, at, said))) as found:
+            async for happenings in found:
                 yield happenings
 
     async def cancel(self, key: Key, response_id: str) -> Usage | None:

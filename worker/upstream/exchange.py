@@ -1,16 +1,18 @@
-"""One request and its answer: the bounded buffer between the task that reads and whoever listens.
+"""One request and its answer: what lies between the connection it came on and whoever listens.
 
-Each exchange is owned by a task of its own, which nobody cancels twice: it reads what arrives, and
-always closes the response, whatever happens to the listener. `read` gives everything that came
-since the last read in one piece, so a burst in two hundred HTTP chunks is one read. At most
-`BUFFER_BYTES` wait for the listener; then the socket is not read, and TCP slows the provider down.
+What arrives goes to the listener in the same step, in one piece a read, without a task or a future
+between. While nobody listens, or the listener wants a pause, it waits here: at most `BUFFER_BYTES`,
+then the socket is not read, and TCP slows the provider down. The connection belongs to a task of
+its own, which nobody cancels twice, and which always closes the response, whatever happens to the
+listener.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from worker.upstream.failures import UpstreamFailure, request_id_in
 
@@ -33,16 +35,28 @@ class Head:
         return request_id_in(self.headers)
 
 
+class Valve(Protocol):
+    """What can stop a socket from being read."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
 class Exchange:
-    """`head`, `read`, `release` and `abort` are the listener's; the rest is the owning task's."""
+    """`head`, `read`, `listen`, `pause`, `resume`, `stirred`, `release` and `abort` are the
+    listener's; the rest is the owning task's."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._head: Head | None = None
+        self._hear: Callable[[bytes], None] | None = None
+        self._paused = False
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
+        self._valve: Valve | None = None
         self._ended = False
-        self._failure: UpstreamFailure | None = None
+        self.failure: UpstreamFailure | None = None
+        self._stirred = False
         self._listener: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._released = False
@@ -52,9 +66,9 @@ class Exchange:
     async def head(self, wait_s: float) -> Head | None:
         """The answer's head, or None when it did not come within `wait_s`."""
         if self._head is None and not self._ended:
-            await self._sleep(wait_s)
-        if self._head is None and self._failure is not None:
-            raise self._failure
+            await self.stirred(wait_s)
+        if self._head is None and self.failure is not None:
+            raise self.failure
         return self._head
 
     async def read(self, wait_s: float) -> bytes | None:
@@ -63,20 +77,56 @@ class Exchange:
         Raises the connection's failure once everything that came before it was read.
         """
         if not self._pieces and not self._ended:
-            await self._sleep(wait_s)
+            await self.stirred(wait_s)
         if self._pieces:
-            return self._take()
+            return self._taken()
         if not self._ended:
             return None
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         return b""
+
+    def listen(self, hear: Callable[[bytes], None]) -> None:
+        """Gives what came, and from now on what comes, to `hear`."""
+        self._hear = hear
+        self.resume()
+
+    def pause(self) -> None:
+        """Keep what comes for a while."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Gives what came meanwhile, in one piece."""
+        self._paused = False
+        if self._pieces and self._hear is not None:
+            self._hear(self._taken())
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more will come, and all that came was given; `failure` says why, None at a clean
+        end."""
+        return self._ended and not self._pieces
+
+    async def stirred(self, wait_s: float) -> bool:
+        """Waits for the head, the end or `stir`; False when none came within `wait_s`."""
+        if not self._stirred:
+            self._listener = self._loop.create_future()
+            timer = self._loop.call_later(wait_s, _wake, self._listener)
+            try:
+                await self._listener
+            finally:
+                timer.cancel()
+        stirred, self._stirred = self._stirred, False
+        return stirred
+
+    def stir(self) -> None:
+        self._stirred = True
+        _wake(self._listener)
 
     def release(self) -> None:
         """Reads on for a moment, so that the connection can be used again, and then lets go."""
         self._released = True
-        self._pieces.clear()
-        _wake(self._room)
+        self._taken()
         if not self._sealed:
             self._loop.call_later(RELEASE_S, self._cancel)
 
@@ -86,29 +136,45 @@ class Exchange:
             self._released = True
             self._cancel()
 
-    def owned_by(self, task: asyncio.Task[None]) -> None:
+    def owned_by(
+        self, task: asyncio.Task[None], tender: Callable[[], bool] = lambda: False
+    ) -> None:
+        """`tender`: for a moment the task must not be cancelled."""
         self._task = task
+        self._tender = tender
 
     def begin(self, head: Head) -> None:
         self._head = head
-        _wake(self._listener)
+        self.stir()
 
-    async def put(self, piece: bytes) -> None:
-        """Hands on what came, and waits while too much of it is not listened to."""
+    def through(self, valve: Valve) -> None:
+        """What comes, comes through this."""
+        self._valve = valve
+
+    def put(self, piece: bytes) -> None:
+        """Hands on what came, or keeps it while nobody wants it."""
         if self._released:
+            return
+        if self._hear is not None and not self._paused and not self._pieces:
+            self._hear(piece)
             return
         self._pieces.append(piece)
         self._waiting_bytes += len(piece)
-        _wake(self._listener)
+        if self._waiting_bytes > BUFFER_BYTES and self._valve is not None:
+            self._valve.pause()
+        self.stir()
+
+    async def room(self) -> None:
+        """Waits while too much of what came is not listened to."""
         while self._waiting_bytes > BUFFER_BYTES and not self._released:
             self._room = self._loop.create_future()
             await self._room
 
     def end(self, failure: UpstreamFailure | None) -> None:
         """Nothing more will come; None is the clean end of the body."""
-        self._failure = failure
+        self.failure = failure
         self._ended = True
-        _wake(self._listener)
+        self.stir()
 
     def seal(self) -> None:
         """The response is being closed: that is not to be interrupted any more."""
@@ -116,24 +182,22 @@ class Exchange:
 
     def _cancel(self) -> None:
         # A cancellation in the middle of closing would leave the connection in the pool for ever.
-        if self._task is not None and not self._sealed:
-            self._sealed = True
-            self._task.cancel()
+        if self._task is None or self._sealed:
+            return
+        if self._tender():
+            self._loop.call_soon(self._cancel)
+            return
+        self._sealed = True
+        self._task.cancel()
 
-    def _take(self) -> bytes:
+    def _taken(self) -> bytes:
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
+        if self._waiting_bytes > BUFFER_BYTES and self._valve is not None:
+            self._valve.resume()
         self._waiting_bytes = 0
         _wake(self._room)
         return data
-
-    async def _sleep(self, wait_s: float) -> None:
-        self._listener = self._loop.create_future()
-        timer = self._loop.call_later(wait_s, _wake, self._listener)
-        try:
-            await self._listener
-        finally:
-            timer.cancel()
 
 
 def closed() -> UpstreamFailure:

@@ -1,4 +1,4 @@
-"""Drives one exchange: waits for its head, then turns its reads into happenings, under the clocks.
+"""Drives one exchange: waits for its head, then turns what comes into happenings, under the clocks.
 
 Between the pure `Answer` and the thin `Exchange`. The exchange is let go of in every case: read on
 for a moment after an earned end, so that its connection can be used again, and closed otherwise.
@@ -7,7 +7,7 @@ for a moment after an earned end, so that its connection can be used again, and 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -19,6 +19,9 @@ from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.happenings import Happening
 
 log = structlog.get_logger(__name__)
+
+#: Takes what one read brought, and asks for a pause with something to wait for.
+Take = Callable[[list[Happening]], Awaitable[None] | None]
 
 #: What is read of an error's body, and for how long: it explains, and a stuck one must not block.
 ERROR_BYTES = 64 * 1024
@@ -47,24 +50,26 @@ async def _require_success(exchange: Exchange, head: Head, watch: Watch) -> None
 
 
 async def follow(
-    exchange: Exchange, head: Head, dialect: Dialect, watch: Watch, alias: str
-) -> AsyncGenerator[list[Happening], None]:
-    """What happens in an opened exchange, one list per read, up to its earned end."""
+    exchange: Exchange,
+    head: Head,
+    dialect: Dialect,
+    watch: Watch,
+    alias: str,
+    take: Take,
+    first: list[Happening] | None = None,
+) -> None:
+    """Gives `take` what happens in an opened exchange, one list a read, up to its earned end.
+    `first` is what happened before. Raises UpstreamFailure, or what `take` raised."""
     try:
         answer = Answer(
             dialect,
             head.headers.get("content-type", ""),
             head.headers.get("content-encoding", ""),
         )
-        while not answer.over:
-            happenings = await _advance(exchange, answer, watch)
-            if answer.over and answer.failed is None:
-                exchange.release()
-            if happenings:
-                yield happenings
-                watch.resume()
-        if answer.failed is not None:
-            raise answer.failed
+        course = _Course(exchange, answer, watch, take)
+        if first:
+            course.give(first)
+        await course.run()
     except UpstreamFailure as failure:
         failure.reasoning, failure.visible = dialect.reasoning, dialect.visible
         failure.request_id = failure.request_id or head.request_id
@@ -73,6 +78,73 @@ async def follow(
         exchange.abort()
         if tolerated := +dialect.notes:
             log.info("upstream.tolerated", key=alias, **tolerated)
+
+
+class _Course:
+    """One answer under way. Every read is taken where it arrives; the task only sees to the rest:
+    the clocks, the end, and the pauses that `take` asks for."""
+
+    def __init__(self, exchange: Exchange, answer: Answer, watch: Watch, take: Take) -> None:
+        self._exchange = exchange
+        self._answer = answer
+        self._watch = watch
+        self._take = take
+        self._waiting: Awaitable[None] | None = None
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        exchange, answer, watch = self._exchange, self._answer, self._watch
+        if self._waiting is None:
+            exchange.listen(self._heard)
+        while True:
+            if self._error is not None:
+                raise self._error
+            if self._waiting is not None:
+                waiting, self._waiting = self._waiting, None
+                await waiting
+                watch.resume()
+                exchange.listen(self._heard)
+            elif answer.over:
+                break
+            elif exchange.ended:
+                failure = exchange.failure
+                self.give(answer.close() if failure is None else answer.cut(failure))
+            elif not await exchange.stirred(watch.wait_s()):
+                if watch.patience_is_over():
+                    self.give(answer.conclude())
+                else:
+                    watch.check()
+        if answer.failed is not None:
+            raise answer.failed
+
+    def give(self, happenings: list[Happening]) -> None:
+        """Hands on what happened; who takes it may ask for a pause."""
+        if self._answer.over and self._answer.failed is None:
+            self._exchange.release()
+        if happenings:
+            self._waiting = self._take(happenings)
+            if self._waiting is not None:
+                self._exchange.pause()
+
+    def _heard(self, data: bytes) -> None:
+        answer = self._answer
+        if answer.over or self._error is not None:
+            return
+        # What is raised here belongs to the task; in the socket's callback it would be lost.
+        try:
+            seen = answer.events
+            happenings = answer.feed(data)
+            self._watch.bytes_came(events=answer.events > seen)
+            self.give(happenings)
+            ending = answer.grace_s
+            if ending is not None:
+                self._watch.end_within(ending, renew=bool(happenings))
+        except BaseException as error:
+            self._error = error
+        else:
+            if ending is None and not answer.over and self._waiting is None:
+                return
+        self._exchange.stir()
 
 
 async def rest_of(
@@ -91,26 +163,6 @@ async def rest_of(
         else:
             watch.check()
     return bytes(body[:limit_bytes])
-
-
-async def _advance(exchange: Exchange, answer: Answer, watch: Watch) -> list[Happening]:
-    """Reads once, and returns what that brought."""
-    try:
-        data = await exchange.read(watch.wait_s())
-    except UpstreamFailure as failure:
-        return answer.cut(failure)
-    if data is None:
-        if watch.patience_is_over():
-            return answer.conclude()
-        watch.check()
-        return []
-    if not data:
-        return answer.close()
-    seen = answer.events
-    happenings = answer.feed(data)
-    watch.bytes_came(events=answer.events > seen)
-    watch.end_within(answer.grace_s, renew=bool(happenings))
-    return happenings
 
 
 async def _explanation(exchange: Exchange, head: Head, watch: Watch) -> bytes:

@@ -21,6 +21,7 @@ from worker.upstream.exchange import Exchange, Head, closed
 from worker.upstream.failures import UpstreamFailure, truncated
 from worker.upstream.proxies import Proxies
 from worker.upstream.tls import ssl_context
+from worker.upstream.wire import Link, Wire
 
 #: Below the 5 s of common servers, so that a request does not meet a connection being closed.
 IDLE_CONNECTION_S = 4.0
@@ -53,14 +54,16 @@ class Transport:
             max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_CONNECTION_S,
         )
+        self._read_s = clocks.read_s
         self._timeout = httpx.Timeout(
             connect=clocks.connect_s,
             read=clocks.read_s,
             write=clocks.write_s,
             pool=clocks.pool_s,
         )
+        self._wire = Wire()
         self._client = httpx.AsyncClient(
-            transport=_Routes(ssl_context(ca_bundle), limits, Proxies()),
+            transport=_Routes(ssl_context(ca_bundle), limits, Proxies(), self._wire),
             follow_redirects=False,
         )
         self._open: dict[asyncio.Task[None], Exchange] = {}
@@ -77,9 +80,10 @@ class Transport:
             raise failure_of(httpx.LocalProtocolError(""), began=False) from None
         exchange = Exchange()
         task = asyncio.create_task(self._pump(exchange, request))
-        exchange.owned_by(task)
+        exchange.owned_by(task, lambda: task in self._wire.fresh)
         self._open[task] = exchange
         task.add_done_callback(self._open.pop)
+        task.add_done_callback(self._wire.fresh.discard)
         return exchange
 
     async def _pump(self, exchange: Exchange, request: httpx.Request) -> None:
@@ -90,9 +94,7 @@ class Transport:
             try:
                 head = Head(response.status_code, dict(response.headers))
                 exchange.begin(head)
-                assert isinstance(response.stream, httpx.AsyncByteStream)
-                async for piece in response.stream:
-                    await exchange.put(piece)
+                await self._body(exchange, response)
                 failure = None
             finally:
                 exchange.seal()
@@ -101,6 +103,20 @@ class Transport:
             failure = failure_of(error, began=head is not None)
         finally:
             exchange.end(failure)
+
+    async def _body(self, exchange: Exchange, response: httpx.Response) -> None:
+        """Reads it to its end: a chunked one, which streams are, past the HTTP library."""
+        link = response.extensions.get("network_stream")
+        chunked = response.headers.get("transfer-encoding", "").strip().lower() == "chunked"
+        if isinstance(link, Link) and chunked and response.status_code not in (204, 304):
+            exchange.through(link)
+            await link.pour(exchange.put, self._read_s)
+        elif isinstance(link, Link):
+            link.head_is_over()
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        async for piece in response.stream:
+            exchange.put(piece)
+            await exchange.room()
 
     @property
     def open_exchanges(self) -> int:
@@ -117,7 +133,7 @@ class Transport:
 
 def failure_of(error: Exception, *, began: bool) -> UpstreamFailure:
     """What a transport error means. `began`: the answer's head was there."""
-    if isinstance(error, httpx.RemoteProtocolError) and began:
+    if isinstance(error, (httpx.RemoteProtocolError, EOFError, ValueError)) and began:
         return truncated("the connection was closed in the middle of the answer")
     row = _tls_row(error, began) or _row(error)
     return UpstreamFailure(
@@ -154,6 +170,9 @@ _TABLE: list[tuple[type[Exception], _Row]] = [
         httpx.RemoteProtocolError,
         _Row(_LOST, "the provider closed the connection without an answer"),
     ),
+    # From the body, which is not read through the library.
+    (TimeoutError, _Row("read_timeout", "nothing was received within the read time-out")),
+    (OSError, _Row(_LOST, "the connection was reset")),
 ]
 _DETAILED = frozenset({"connect", "proxy_error", "proxy_refused"})
 
@@ -202,10 +221,12 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 class _Routes(httpx.AsyncBaseTransport):
     """Direct connections, and those through each proxy of the environment."""
 
-    def __init__(self, context: ssl.SSLContext, limits: httpx.Limits, proxies: Proxies) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, limits: httpx.Limits, proxies: Proxies, wire: Wire
+    ) -> None:
         self._proxies = proxies
         self._through: dict[str | None, httpx.AsyncHTTPTransport] = {
-            proxy: _connections(context, limits, proxy) for proxy in (None, *proxies.urls)
+            proxy: _connections(context, limits, proxy, wire) for proxy in (None, *proxies.urls)
         }
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -222,10 +243,10 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def _connections(
-    context: ssl.SSLContext, limits: httpx.Limits, proxy: str | None
+    context: ssl.SSLContext, limits: httpx.Limits, proxy: str | None, wire: Wire
 ) -> httpx.AsyncHTTPTransport:
     try:
-        return httpx.AsyncHTTPTransport(
+        transport = httpx.AsyncHTTPTransport(
             verify=context,
             http1=True,
             http2=False,
@@ -236,6 +257,9 @@ def _connections(
     except (ImportError, ValueError, httpx.InvalidURL) as error:
         scheme = (proxy or "").partition("://")[0]
         raise SettingsError([f"the proxy of the environment ({scheme}://...): {error}"]) from None
+    # The library below takes it as an argument, the one above does not hand it on.
+    transport._pool._network_backend = wire
+    return transport
 
 
 def _proxy(url: str, context: ssl.SSLContext) -> httpx.Proxy:

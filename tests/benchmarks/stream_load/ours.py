@@ -21,17 +21,16 @@ from settings.model import Account, Key, Pool, Settings, WorkerSettings
 from settings.secret import Secret
 from tests.benchmarks.stream_load.contender import job_of
 from worker.admission import line
-from worker.admission.line import Lease, Ticket
+from worker.admission.line import Lease
 from worker.engine import Engine
-from worker.keys import job_keys
 from worker.outcomes import Outcome
-from worker.scripts import script
+from worker.reading import Whole
 from worker.store import connect
+from worker.submission import Submission, plain_message, submit
 from worker.upstream.request import Message, Request
 from worker.work import Sealed, Work
 
 REQUEST = Request(model="m", messages=(Message("user", "?"),))
-_SUBMIT = script("worker.log", "submit")
 _DAY_S = 86_400
 
 
@@ -64,10 +63,12 @@ class Jobs:
 
     def _granted(self, jobs: list[str]) -> tuple[Lease, ...]:
         for job in jobs:
-            keys, fields = job_keys(job), ["task", "t", "model", "m", "pool", "p"]
-            _SUBMIT.call(self._store, [keys.record, keys.tombstone], [0, *fields])
-            ticket = Ticket(tenant="t", priority="normal", model="m", kind="t", prompt=1, cap=1000)
-            line.run(self._store, line.enqueue("p", job, ticket))
+            message = plain_message("t", job, [], {})
+            asked = Submission(
+                job_id=job, task="t", model="m", pool="p", label="", message=message,
+                estimate=line.Estimate(prompt=1, cap=1000),
+            )  # fmt: skip
+            submit(self._store, asked)
         pool, accounts = self._settings.pools["p"], self._settings.accounts
         leases: tuple[Lease, ...] = ()
         while len(leases) < len(jobs):
@@ -88,7 +89,9 @@ class Jobs:
         task.add_done_callback(self._ended)
 
     async def _attempt(self, lease: Lease) -> None:
-        verdict: Any = await self._engine._run(Work(lease=lease, build=lambda: REQUEST, finish=len))
+        verdict: Any = await self._engine._run(
+            Work(lease=lease, build=lambda: REQUEST, read=lambda: Whole(len))
+        )
         if not isinstance(verdict, Sealed) or verdict.outcome is not Outcome.COMPLETED:
             raise RuntimeError(f"a job ended as {verdict}")
         await self._engine._settle(lease)
@@ -100,7 +103,7 @@ class Jobs:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if (error := task.exception()) is not None:
-            print(f"failed: {error!r}", flush=True)
+            print(f"failed: {error!r}", file=sys.stderr, flush=True)
 
 
 def main(redis_path: str, provider: str, streams: int) -> None:

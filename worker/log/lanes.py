@@ -1,0 +1,154 @@
+"""Lanes: one connection to the store that takes whole batches of commands and returns whole batches
+of replies, without a task or a future for any of it.
+
+redis-py opens the connection, in every way it knows (TLS, passwords, Unix sockets); then its socket
+is taken over. Its own pipeline costs 60 us a batch and 25 us a command, this lane 10 and 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import hiredis
+from redis.asyncio import Redis
+from redis.exceptions import (
+    BusyLoadingError,
+    ConnectionError as RedisConnectionError,
+    InvalidResponse,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TimeoutError as RedisTimeoutError,
+)
+
+#: Told the replies of a batch, in order; an error reply is an exception among them.
+Replied = Callable[[list[Any]], None]
+#: Told once that no reply will come any more.
+Lost = Callable[[Exception], None]
+
+_ERRORS: dict[str, type[ResponseError]] = {
+    "NOSCRIPT": NoScriptError,
+    "OOM": OutOfMemoryError,
+    "READONLY": ReadOnlyError,
+}
+
+
+class Lane(Protocol):
+    """One batch is under way at most."""
+
+    def pack(self, command: list[Any]) -> Any:
+        """The command as `send` takes it. Raises for what can not be sent."""
+
+    def send(self, packed: list[Any]) -> None: ...
+    def close(self, error: Exception | None = None) -> None:
+        """Let the connection go; with an error, whoever waits is told that it is lost."""
+
+
+async def opened(client: Redis, replied: Replied, lost: Lost) -> Lane:
+    """A lane to the server of `client`. Raises what redis-py raises."""
+    pool: Any = client.connection_pool
+    connection = pool.make_connection()
+    await connection.connect()
+    if isinstance(getattr(connection._writer, "transport", None), asyncio.Transport):
+        return SocketLane(connection, replied, lost)
+    return PipelineLane(client, replied, lost)
+
+
+class SocketLane(asyncio.Protocol):
+    """Over the socket of a connection that redis-py has opened."""
+
+    def __init__(self, connection: Any, replied: Replied, lost: Lost) -> None:
+        self._replied, self._lost = replied, lost
+        self._reader = hiredis.Reader(protocolError=InvalidResponse, replyError=_error)
+        self._expected = 0
+        self._replies: list[Any] = []
+        # Kept, since a stream writer that is collected closes its socket.
+        self._writer = connection._writer
+        connection._writer = connection._reader = None
+        self._transport: asyncio.Transport = self._writer.transport
+        self._transport.set_protocol(self)
+
+    @staticmethod
+    def pack(command: list[Any]) -> bytes:
+        packed: bytes = hiredis.pack_command(tuple(command))
+        return packed
+
+    def send(self, packed: list[Any]) -> None:
+        self._expected = len(packed)
+        self._transport.write(b"".join(packed))
+
+    def close(self, error: Exception | None = None) -> None:
+        lost, self._lost = self._lost, _ignore
+        self._transport.abort()
+        if error is not None:
+            lost(error)
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        replies = self._replies
+        try:
+            while (reply := self._reader.gets()) is not False:
+                replies.append(reply)
+        except RedisError as error:
+            self.close(RedisConnectionError(str(error)))
+            return
+        if replies and len(replies) >= self._expected:
+            self._replies = []
+            self._replied(replies)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        lost, self._lost = self._lost, _ignore
+        lost(error or RedisConnectionError("the server closed the connection"))
+
+
+class PipelineLane:
+    """For a client without sockets, such as one of a store in memory: its own pipeline."""
+
+    def __init__(self, client: Redis, replied: Replied, lost: Lost) -> None:
+        self._client, self._replied, self._lost = client, replied, lost
+        self._running: asyncio.Task[None] | None = None
+
+    @staticmethod
+    def pack(command: list[Any]) -> list[Any]:
+        for part in command:
+            if isinstance(part, str):
+                part.encode()
+        return command
+
+    def send(self, packed: list[Any]) -> None:
+        self._running = asyncio.create_task(self._run(packed))
+
+    def close(self, error: Exception | None = None) -> None:
+        if self._running is not None:
+            self._running.cancel()
+        if error is not None:
+            self._lost(error)
+
+    async def _run(self, packed: list[Any]) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for command in packed:
+            pipeline.execute_command(*command)
+        # The raw replies: whoever asked gives them their shape.
+        pipeline.response_callbacks = {}
+        try:
+            replies = await pipeline.execute(raise_on_error=False)
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+            self._lost(error)
+        else:
+            self._replied(replies)
+
+
+def _error(said: str) -> ResponseError:
+    code, _, words = said.partition(" ")
+    if code == "LOADING":
+        return BusyLoadingError(words)  # type: ignore[return-value]
+    known = _ERRORS.get(code)
+    return ResponseError(said) if known is None else known(words)
+
+
+def _ignore(_: Exception) -> None:
+    """Nobody waits any more."""
