@@ -6,6 +6,7 @@ only what makes the product wrong, not merely fragile, keeps it from starting.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,9 @@ import msgspec
 import redis
 import structlog
 
+from settings.environment import ignored
 from settings.model import Settings
+from worker.faults import words_of
 from worker.probe import alive
 from worker.store import connect, shown
 
@@ -54,7 +57,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def examine(settings: Settings) -> list[Finding]:
     """Every check there is, in a fixed order."""
-    found = [*_keys(settings)]
+    found = [*_environment(), *_keys(settings)]
     urls = {"redis": settings.redis_url, "broker": settings.broker_url}
     urls |= {"results": settings.result_url}
     seen: set[str] = set()
@@ -80,6 +83,11 @@ def at_start(settings: Settings) -> None:
             )
         elif finding.level is Level.FATAL:
             raise SystemExit(f"longstream: {finding.says}: {finding.remedy}")
+
+
+def _environment() -> Iterator[Finding]:
+    for line in ignored(os.environ):
+        yield Finding("environment", Level.WARNING, line, "correct its name, or unset it")
 
 
 def _keys(settings: Settings) -> Iterator[Finding]:
@@ -126,9 +134,10 @@ def _guarded(check: _Check, client: redis.Redis, settings: Settings) -> Iterator
     """A server that forbids a question is not a broken one."""
     try:
         yield from check(client, settings)
-    except redis.ResponseError as error:
-        name = check.__name__.strip("_")
-        yield Finding(name, Level.WARNING, f"the server does not say: {error}", "ask its operator")
+    except (redis.ResponseError, KeyError, ValueError) as error:
+        # Providers of Redis forbid the question, or leave things out of the answer.
+        name, what = check.__name__.strip("_"), words_of(error)
+        yield Finding(name, Level.WARNING, f"the server does not say: {what}", "ask its operator")
 
 
 def _version(client: redis.Redis, _: Settings) -> Iterator[Finding]:
@@ -176,7 +185,7 @@ _EVICTION = "set maxmemory-policy noeviction"
 
 def _persistence(client: redis.Redis, _: Settings) -> Iterator[Finding]:
     info: Any = client.info("persistence")
-    if info.get("aof_enabled"):
+    if info["aof_enabled"]:
         if info.get("aof_last_write_status", "ok") != "ok":
             yield Finding(
                 "persistence", Level.PROBLEM, "its last append-only write failed", "free its disk"
@@ -194,7 +203,7 @@ def _persistence(client: redis.Redis, _: Settings) -> Iterator[Finding]:
 
 def _role(client: redis.Redis, _: Settings) -> Iterator[Finding]:
     info: Any = client.info("replication")
-    if info.get("role") == "slave":
+    if info["role"] == "slave":
         yield Finding(
             "role",
             Level.PROBLEM,

@@ -6,12 +6,15 @@ import sys
 
 import click
 
+from tasks.cli.terms import Asked, with_terms
+
 _EPILOG = """\b
 Examples:
   longstream ask "Why is the sky blue?"
   git diff | longstream ask - --system "Review this change." --effort high
   longstream ask "Summarise this: $(cat notes.md)" > summary.md
   job=$(longstream ask "..." --detach); longstream tail $job
+  longstream ask - --id review-$SHA --deadline 15m --on-interrupt fail < prompt.txt
 
 \b
 Exit codes:
@@ -28,6 +31,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 @click.option("--system", help="A system message.")
 @click.option("--max-output-tokens", type=click.IntRange(min=1), help="Stop at this length.")
 @click.option("--inline-thinking", is_flag=True, help="The model thinks aloud in <think> tags.")
+@with_terms
 @click.option("--detach", is_flag=True, help="Print the job id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
@@ -39,6 +43,7 @@ def command(
     inline_thinking: bool,
     detach: bool,
     as_json: bool,
+    asked: Asked,
 ) -> None:
     """Answer PROMPT, or what stands on stdin when PROMPT is -.
 
@@ -59,6 +64,8 @@ def command(
     job_id = jobs.submit(
         "tasks.generate",
         prompt,
+        job_id=asked.job_id,
+        terms=asked.terms(),
         model=model,
         effort=effort,
         system=system,

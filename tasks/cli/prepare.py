@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from settings import load
+from settings.environment import ignored
 from settings.model import Settings
 from tasks.current import use
 
@@ -31,6 +34,9 @@ def prepare(*, serving: bool = False) -> Settings:
     Raises LongstreamError with what is missing and the way out.
     """
     settings = load()
+    for line in ignored(os.environ):
+        if "did you mean" in line:
+            say(line)
     embedded = settings.redis_url is None
     settings = use(settings, say, serving=serving)
     if not embedded:

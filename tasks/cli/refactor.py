@@ -6,12 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tasks.cli.ask import EFFORTS
+from tasks.cli.terms import Asked, with_terms
 
 if TYPE_CHECKING:
     import redis
@@ -61,6 +63,7 @@ Exit codes:
 @click.option("--model", default="", help="The model; default: the settings'.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
 @click.option("--resume", "run", metavar="RUN", help="A run, or a job, submitted before.")
+@with_terms
 @click.option("--detach", is_flag=True, help="Print the run's id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
@@ -73,6 +76,7 @@ def command(
     as_json: bool,
     model: str,
     effort: str | None,
+    asked: Asked,
     **delivery: Any,
 ) -> None:
     """Change FILES as the message says, and show what changes as a diff.
@@ -93,7 +97,7 @@ def command(
     from worker.store import opened
 
     wanted = _wanted(delivery)
-    if run is not None and (files or instruction or each):
+    if run is not None and (files or instruction or each or asked.given):
         raise click.UsageError("--resume takes a run alone: its files and message are known")
     plan = None if run is not None else _plan(files, instruction, model, each, wanted, yes)
     if run is None and plan is None:
@@ -102,7 +106,7 @@ def command(
     assert settings.redis_url is not None
     with opened(settings.redis_url) as client:
         if plan is not None:
-            found = _begun(client, plan, instruction, effort, wanted, settings)
+            found = _begun(client, plan, instruction, effort, wanted, asked, settings)
             root = plan.root
         else:
             found, root = _resumed(client, str(run))
@@ -212,18 +216,25 @@ def _begun(
     instruction: str,
     effort: str | None,
     wanted: Delivery | None,
+    asked: Asked,
     settings: Settings,
 ) -> Found:
-    from tasks.runs.begin import begin
+    from tasks.runs.begin import begin, find
     from tasks.runs.record import Delivery, run_of
+    from worker.errors import UnknownJob
 
+    if asked.job_id is not None:
+        # The same id is the same run, as it was sent.
+        with suppress(UnknownJob):
+            return find(client, asked.job_id, plan.root)
     run = run_of(
-        os.urandom(6).hex(),
+        asked.job_id or os.urandom(6).hex(),
         plan.groups,
         plan.root,
         model=plan.model,
         effort=effort,
         delivery=wanted or Delivery(),
+        terms=asked.terms(),
     )
     return begin(client, run, plan.groups, instruction, settings.retention.ages_s[1])
 

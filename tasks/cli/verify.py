@@ -34,6 +34,9 @@ def command(job: str, as_json: bool) -> None:
         for finding in verdict.findings:
             where = "" if finding.clean else " (a superseded attempt)"
             click.echo(f"{finding.id} {finding.fault}: {finding.says}{where}")
+        if not verdict.entries and verdict.ok:
+            click.echo(f"job {job_id}: nothing to verify yet, its log has not begun")
+            return
         seal = f"sealed as {verdict.outcome}" if verdict.outcome else "not sealed yet"
         state = "whole" if verdict.ok else f"{len(verdict.findings)} findings"
         click.echo(

@@ -102,7 +102,13 @@ def submitted(job_id: str) -> tuple[list[SourceFile], str]:
 def _submit(run: Run, job_id: str, files: Iterable[SourceFile], instruction: str) -> None:
     arguments: list[Any] = [msgspec.to_builtins(file) for file in files]
     jobs.submit(
-        REFACTOR.task, arguments, instruction, job_id=job_id, model=run.model, effort=run.effort
+        REFACTOR.task,
+        arguments,
+        instruction,
+        job_id=job_id,
+        terms=run.terms,
+        model=run.model,
+        effort=run.effort,
     )
 
 

@@ -22,6 +22,7 @@ import redis
 
 from tasks.edits.source import SourceFile
 from worker.keys import run_keys
+from worker.terms import USUAL, Terms
 
 How = Literal["diff", "apply", "out", "patch", "branch"]
 
@@ -62,6 +63,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     effort: str | None
     jobs: tuple[SentJob, ...]
     delivery: Delivery
+    terms: Terms = USUAL
 
     @property
     def files(self) -> int:
@@ -80,6 +82,7 @@ def run_of(
     model: str,
     effort: str | None,
     delivery: Delivery,
+    terms: Terms = USUAL,
 ) -> Run:
     """One job for each group. A run of one job has its id."""
     several = len(groups) > 1
@@ -90,6 +93,7 @@ def run_of(
         model=model,
         effort=effort,
         delivery=delivery,
+        terms=terms,
         jobs=tuple(
             SentJob(
                 f"{run_id}-{number}" if several else run_id,

@@ -84,6 +84,36 @@ def test_a_replica_is_a_problem(client: redis.Redis, settings: Settings) -> None
     assert of("role", settings).level is Level.PROBLEM
 
 
+def test_a_server_that_leaves_things_out_is_no_broken_one(
+    client: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As providers of Redis do."""
+    monkeypatch.setattr(redis.Redis, "info", lambda *_: {})
+    found = {f.check: f for f in examine(settings)}
+    for check in ("version", "eviction", "persistence", "role"):
+        assert found[check].level is Level.WARNING
+        assert "the server does not say" in found[check].says
+
+
+def test_a_server_that_forbids_a_question_is_no_broken_one(
+    client: redis.Redis, settings: Settings
+) -> None:
+    client.execute_command("ACL", "SETUSER", "default", "-info")
+    try:
+        found = {f.check: f.level for f in examine(settings)}
+    finally:
+        client.execute_command("ACL", "SETUSER", "default", "+info")
+    assert found["eviction"] is Level.WARNING
+    assert found["clock"] is Level.OK
+
+
+def test_a_variable_that_means_nothing_is_named(
+    client: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGSTREAM_DEFAULT_MODL", "gpt-x")
+    assert "did you mean LONGSTREAM_MODEL?" in of("environment", settings).says
+
+
 def test_a_server_that_does_not_answer_is_named_without_its_password(settings: Settings) -> None:
     away = replace(settings, broker_url="redis://:secret@127.0.0.1:1/0")
     finding = next(f for f in examine(away) if f.level is Level.FATAL)

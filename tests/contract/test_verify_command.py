@@ -86,3 +86,14 @@ async def test_an_unknown_job_and_an_expired_log_are_answers(store: Store) -> No
         assert "nothing to verify" in str(ran.exception)
         ran = CliRunner().invoke(command.command, ["nope"])
         assert "no job nope" in str(ran.exception)
+
+
+async def test_a_job_that_never_began_has_nothing_to_verify(store: Store) -> None:
+    async with journal(store) as job:
+        code, shown = verified(job)
+        says = "nothing to verify yet, its log has not begun"
+        assert (code, shown) == (0, f"job {job.job_id}: {says}\n")
+        await job.claimed()
+        store.sync.delete(job.keys.log)
+        code, shown = verified(job)
+        assert (code, shown.splitlines()[0]) == (1, "1-0 missing: the whole attempt lacks it")

@@ -151,6 +151,36 @@ def test_jobs_and_show_tell_what_became_of_a_job(cli: Cli) -> None:
     assert "hello there" not in listed.out + shown.out
 
 
+def test_a_submit_may_say_on_which_terms_and_under_which_id(cli: Cli, source: Path) -> None:
+    terms = ("--id", "mine-1", "--on-interrupt", "fail", "--deadline", "2h")
+    first = cli.run("ask", "hello", *terms)
+    asked = cli.truth()["id"]
+    again = cli.run("ask", "something else", *terms)
+    assert (first.code, again.code, again.out, cli.truth()["id"]) == (0, 0, first.out, asked)
+    record = json.loads(cli.run("show", "mine-1", "--json").out)
+    assert record["on_interrupt"] == "fail"
+    assert 7_190_000 < record["deadline_ms"] - record["created_ms"] <= 7_200_000
+    assert cli.submitted("refactor", "app.py", "-m", "x", "--id", "mine-2") == "mine-2"
+    refused = cli.run("refactor", "--resume", "mine-2", "--deadline", "5m")
+    assert (refused.code, "--resume takes a run alone" in refused.complaint) == (2, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--detach",)])
+def test_an_output_that_takes_no_more_is_one_line(cli: Cli, options: tuple[str, ...]) -> None:
+    says = "longstream: the output can not be written: No space left on device"
+    code, err = in_full(cli, "ask", "hi", *options)
+    (line,) = [each for each in err.splitlines() if "simulated" not in each]
+    assert (code, line.startswith(says)) == (1, True)
+    assert in_full(cli, "jobs") == (1, f"{says}\n")
+
+
+def in_full(cli: Cli, *arguments: str) -> tuple[int, str]:
+    """A command whose output goes where there is no room; its exit code and complaints."""
+    with Path("/dev/full").open("w") as full, cli.start(*arguments, stdout=full) as running:
+        _, err = running.communicate(timeout=60)
+    return running.returncode, err.decode()
+
+
 @pytest.mark.parametrize(
     ("model", "code", "says"),
     [

@@ -6,6 +6,7 @@ import pytest
 from configuration import ONE_KEY, given, problems_of
 
 from settings import Settings, SettingsError, load
+from settings.environment import ignored
 
 STREAMS = "a whole number from 1 to 2000"
 SECONDS = "a number above 0, at most 86400"
@@ -176,6 +177,23 @@ def test_variables_that_belong_to_others_are_left_alone() -> None:
     }
 
     assert given(environ=theirs) == Settings()
+    assert ignored(theirs) == []
+
+
+def test_a_variable_that_means_nothing_is_named_with_what_may_have_been_meant() -> None:
+    environ = {
+        "LONGSTREAM_DEFAULT_MODL": "gpt-x",
+        "LONGSTREAM_LEASE_S": "10",
+        "LONGSTREAM_COLOUR": "red",
+        "LONGSTREAM_EMPTY": "",
+        "OTHER_MODL": "x",
+    }
+    assert given(environ=environ) == Settings()
+    assert ignored(environ) == [
+        "LONGSTREAM_COLOUR is no setting and is ignored",
+        "LONGSTREAM_DEFAULT_MODL is no setting and is ignored, did you mean LONGSTREAM_MODEL?",
+        "LONGSTREAM_LEASE_S is no setting and is ignored, did you mean LONGSTREAM_WORKER__LEASE_S?",
+    ]
 
 
 def test_all_problems_are_reported_together() -> None:

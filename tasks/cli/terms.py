@@ -1,0 +1,83 @@
+"""The options that say on which terms a job is submitted, the same for every command that does."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from worker.terms import Terms
+
+#: As worker.terms.OnInterrupt has them; help loads nothing of the worker.
+ON_INTERRUPT = ("auto", "restart", "continue", "fail")
+
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+#: Nobody waits for longer, and a number of milliseconds must fit everywhere.
+_LONGEST_S = 365 * 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked for; `job_id` None: an id is made."""
+
+    on_interrupt: str
+    deadline_s: float | None
+    job_id: str | None
+
+    def terms(self) -> Terms:
+        from worker.terms import OnInterrupt, Terms
+
+        return Terms(on_interrupt=OnInterrupt(self.on_interrupt), deadline_s=self.deadline_s)
+
+    @property
+    def given(self) -> bool:
+        """True when anything of it was."""
+        return self != Asked(on_interrupt="auto", deadline_s=None, job_id=None)
+
+
+def seconds_of(typed: str) -> float:
+    """Seconds, or a number with a unit: 90, 90s, 15m, 2h, 1d. Raises click.BadParameter."""
+    found = _DURATION.fullmatch(typed.strip().lower())
+    seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+    if not 0 < seconds <= _LONGEST_S:
+        raise click.BadParameter(f"{typed!r} is no duration: 90s, 15m, 2h or 1d can be one")
+    return seconds
+
+
+def with_terms(command: Callable[..., None]) -> Callable[..., None]:
+    """The options, handed to the command as `asked`."""
+
+    @click.option(
+        "--on-interrupt",
+        type=click.Choice(ON_INTERRUPT),
+        default="auto",
+        help="When the stream is cut: take it up if the provider keeps it, else restart (auto, the "
+        "default); restart; ask for the rest behind the text; or fail.",
+    )
+    @click.option(
+        "--deadline",
+        "deadline_s",
+        callback=lambda _, __, typed: None if typed is None else seconds_of(typed),
+        metavar="TIME",
+        help="Give up when it has not ended by then: 90s, 15m, 2h from now.",
+    )
+    @click.option(
+        "--id",
+        "job_id",
+        metavar="ID",
+        help="The job's id. The same id again is the same job, and nothing is asked twice.",
+    )
+    @functools.wraps(command)
+    def gathered(
+        *args: Any, on_interrupt: str, deadline_s: float | None, job_id: str | None, **kwargs: Any
+    ) -> None:
+        asked = Asked(on_interrupt=on_interrupt, deadline_s=deadline_s, job_id=job_id)
+        command(*args, asked=asked, **kwargs)
+
+    return gathered
