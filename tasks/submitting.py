@@ -64,8 +64,8 @@ def submitted_by_celery(
 
     if task not in app.tasks:
         raise LongstreamError(
-            f"no task {task}: import the module that defines it before submitting, and name it in "
-            "LONGSTREAM_TASKS for the workers"
+            f"no task {task}: there are {', '.join(sorted(KINDS))}; for one of your own, import "
+            "its module before submitting, and name it in LONGSTREAM_TASKS for the workers"
         )
     options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
     return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)
