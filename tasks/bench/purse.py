@@ -9,7 +9,7 @@ from settings.errors import LongstreamError
 from settings.prices import Price
 from tasks.bench.plan import MAX_OUTPUT_TOKENS
 from tasks.bench.sample import Sample
-from worker.cost import NOTHING, cost_of
+from worker.cost import NOTHING, cost_of, small
 from worker.log.entries import Tokens
 
 #: What one sample can take: its prompt, its answer and the reasoning that gateways count apart.
@@ -31,6 +31,13 @@ class Purse:
         self._settled = Decimal(0)
         self._reserved = 0
         self.cost = NOTHING
+
+    @property
+    def spent(self) -> str:
+        """The cost so far, in few characters; `+ ?` stands for tokens of unknown price."""
+        if not self.cost.usd and self.cost.unpriced:
+            return "price unknown"
+        return f"{small(self.cost.usd)} USD{' + ?' if self.cost.unpriced else ''}"
 
     def reserve(self) -> bool:
         """True when one more sample can be begun without passing the limit."""

@@ -147,7 +147,7 @@ class Run:
         return [task(n, self._options.efforts) for n in every]
 
     def _heard(self, sample: Sample) -> None:
-        self._show.sample(sample, str(self._purse.cost))
+        self._show.sample(sample, self._purse.spent)
 
     def _figures(self, phase: str, count: int) -> Figures:
         samples = [sample for sample in self._book.of(phase) if sample.n < count]

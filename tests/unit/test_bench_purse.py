@@ -84,3 +84,18 @@ def test_an_unknown_input_price_is_taken_for_the_output_price() -> None:
 def test_a_limit_without_a_price_is_refused_with_the_way_out() -> None:
     with pytest.raises(LongstreamError, match=r'\[prices."own-model"\] in longstream.toml'):
         Purse(Decimal(5), "own-model", Price(input=1.0))
+
+
+@pytest.mark.parametrize(
+    ("price", "spent"),
+    [
+        (PRICE, "0.0012 USD"),
+        (Price(output=12.0), "0.0012 USD + ?"),
+        (Price(), "price unknown"),
+    ],
+)
+def test_what_was_spent_is_told_in_few_words(price: Price, spent: str) -> None:
+    purse = Purse(None, "m", price)
+    purse.settle(sample(Tokens(input=1, output=100)))
+
+    assert purse.spent == spent
