@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-import structlog
+import redis
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.gateway.callers import Callers, valid_tokens
 from tasks.gateway.description import description
@@ -24,8 +25,6 @@ from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.routes import OPERATIONS, routes
 from tasks.gateway.streams import Streams
 from worker.log.hub import Hub
-
-_log = structlog.get_logger()
 
 
 def create(settings: Settings, *, open_locally: bool) -> Starlette:
@@ -52,7 +51,12 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
         middleware=[
             Middleware(Guard, settings=settings, callers=callers, open_locally=open_locally)
         ],
-        exception_handlers={HTTPException: _of_routing, Exception: _told, Problem: _told},
+        exception_handlers={
+            HTTPException: _of_routing,
+            Problem: _told,
+            LongstreamError: _told,
+            redis.RedisError: _told,
+        },
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
@@ -64,11 +68,10 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
     return app
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _told(_: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem is None:
-        _log.error("gateway.failed", path=request.url.path, exc_info=error)
-        problem = Problem("failed", "this is a bug; the gateway's log says more")
+        raise error
     return problem.response()
 
 

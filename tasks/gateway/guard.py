@@ -63,7 +63,8 @@ class Guard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _SECURITY.items():
                     headers.setdefault(name, value)
-                _tell(scope, state, message["status"], began)
+                state["status"] = message["status"]
+                _tell(scope, state, began)
             await send(message)
 
         headers = Headers(scope=scope)
@@ -74,7 +75,14 @@ class Guard:
         except Problem as problem:
             await problem.response()(scope, receive, secured)
             return
-        await self._app(scope, receive, secured)
+        try:
+            await self._app(scope, receive, secured)
+        except Exception:
+            if state.get("status") is not None:
+                raise
+            _log.exception("gateway.failed", path=_path_of(state))
+            failed = Problem("failed", "this is a bug; the gateway's log says more")
+            await failed.response()(scope, receive, secured)
 
     def _require_known_host(self, headers: Headers) -> None:
         if not self._open:
@@ -98,13 +106,19 @@ def _require_same_site(scope: Scope, headers: Headers) -> None:
         raise Problem("cross_site")
 
 
-def _tell(scope: Scope, state: dict[str, Any], status: int, began: float) -> None:
-    operation, grant = state.get("operation"), state["grant"]
+def _path_of(state: dict[str, Any]) -> str:
+    """The path as the operation has it: what stands in it may be anything."""
+    operation = state.get("operation")
+    return operation.path if operation is not None else "-"
+
+
+def _tell(scope: Scope, state: dict[str, Any], began: float) -> None:
+    grant = state["grant"]
     _log.info(
         "gateway.answered",
         method=scope["method"] if scope["method"] in _METHODS else "-",
-        path=operation.path if operation is not None else "-",
-        status=status,
+        path=_path_of(state),
+        status=state["status"],
         caller=grant.name if grant is not None else "-",
         ms=round((time.monotonic() - began) * 1000, 1),
     )

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tasks import jobs
+from tasks.edits.paths import lexical_problem
 from tasks.gateway.access import Grant
 from tasks.gateway.operations import Call, Operation
 from tasks.gateway.problems import Problem
@@ -189,6 +190,9 @@ def _arguments(asked: Generate | Refactor) -> tuple[str, list[Any], dict[str, An
     options["max_output_tokens"] = asked.max_output_tokens
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if isinstance(asked, Refactor):
+        for file in asked.files:
+            if (problem := lexical_problem(file.path)) is not None:
+                raise Problem("invalid", f"{file.path!r} {problem}")
         files = [{"path": file.path, "text": file.text} for file in asked.files]
         return "tasks.refactor", [files, asked.instruction], given
     if asked.system is not None:

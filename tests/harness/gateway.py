@@ -72,6 +72,10 @@ class Gateway:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * 4096
 
+    def files(self) -> int:
+        """How many it has open, connections included."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
     def _answers(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
