@@ -57,6 +57,9 @@ Exit codes:
 """
 
 
+#: Commands that run code of the user, which may use whatever is installed.
+_WITH_USERS_CODE = frozenset({"worker", "serve"})
+
 #: What an error that names no file is about.
 _ABOUT = {
     errno.ENOSPC: "the output can not be written: ",
@@ -73,6 +76,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name not in _WITH_USERS_CODE:
+            _skip_metrics_of_redis()
         command = importlib.import_module(f"tasks.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
@@ -90,6 +95,12 @@ class _Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _skip_metrics_of_redis() -> None:
+    """Where OpenTelemetry is installed, redis-py loads its metrics, which no command has a use for:
+    40 ms of the 250 that `tail` may take. None says that there is no such module."""
+    sys.modules.setdefault("opentelemetry.sdk.metrics", None)  # type: ignore[arg-type]
 
 
 @click.group(cls=_Lazy, epilog=_EPILOG, context_settings={"max_content_width": 100})
