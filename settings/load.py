@@ -26,13 +26,14 @@ from settings.model import (
     Pool,
     Retention,
     Settings,
+    Tracing,
     WorkerSettings,
 )
 from settings.pairs import PAIRS, pools_of_pairs, pools_of_simulator
 from settings.pools import accounts_in, complete_accounts, pools_in
 from settings.price_table import prices_in
 from settings.problems import SECRET_CHARS, Problems
-from settings.urls import redis_url
+from settings.urls import base_url, redis_url
 
 _URLS = ("redis_url", "broker_url", "result_url")
 
@@ -62,6 +63,7 @@ def _build(values: dict[str, Any], **tables: Any) -> Settings:
         "worker": WorkerSettings,
         "retention": Retention,
         "gateway": GatewaySettings,
+        "tracing": Tracing,
     }
     built = {name: kind(**values.get(name, {})) for name, kind in sections.items()}
     return Settings(**{**values, **built, **tables})
@@ -94,6 +96,8 @@ class _Given:
 
     def parsed(self, setting: Setting) -> Any:
         value = setting.parse(self.value, is_text=self.is_text)
+        if setting.name == "tracing.endpoint":
+            return base_url(value)
         if setting.name in _URLS:
             return redis_url(value)
         return str(self._existing(value)) if setting.name == "ca_bundle" else value

@@ -208,6 +208,16 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """Where the traces of jobs go."""
+
+    endpoint: Annotated[
+        Text | None, "An OTLP collector over HTTP, as http://127.0.0.1:4318; unset: no traces."
+    ] = None
+    sample: Annotated[float, Meta(ge=0, le=1), "The share of jobs that are traced."] = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything longstream runs with. Build it with `settings.load`."""
 
@@ -235,6 +245,7 @@ class Settings:
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
     gateway: GatewaySettings = GatewaySettings()
+    tracing: Tracing = Tracing()
 
     @property
     def simulated(self) -> bool:

@@ -43,6 +43,7 @@ def submitted(
         tenant=tenant,
         priority=priority,
         terms=terms or USUAL,
+        tracing=settings.tracing,
     )
 
 

@@ -31,6 +31,7 @@ from worker.pump import Pump
 from worker.reading import Unusable
 from worker.records import Record, parse_record
 from worker.scripts import script
+from worker.seeing.tracing import traces
 from worker.seeing.witness import Witness
 from worker.stopping import Stopping
 from worker.turn import Turn, turn_of
@@ -60,7 +61,7 @@ class Attempt:
         self._lease = work.lease
         self._keys = job_keys(work.lease.job_id)
         self._stopping = Stopping()
-        self._seen = Witness(work)
+        self._seen = Witness(work, traces(settings.tracing))
         self._leaving = Leaving(settings, commit, work.lease, self._seen)
         self._turn: Turn | None = None
         self._failures = 0
@@ -114,6 +115,7 @@ class Attempt:
             self._seen.fenced(error)
             return Yielded(str(error))
         finally:
+            self._seen.over()
             if self._deadline is not None:
                 self._deadline.cancel()
 

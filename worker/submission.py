@@ -16,10 +16,15 @@ import msgspec
 import redis
 
 from settings.errors import LongstreamError
+from settings.model import Tracing
 from worker.admission import line
 from worker.keys import JOBS, SUBMITTING, job_keys
 from worker.scripts import script
+from worker.seeing.tracing import Attributes, submitting
 from worker.terms import USUAL, Terms
+
+#: Where nobody looks.
+UNTRACED = Tracing()
 
 _SUBMIT = script("worker.log", "submit")
 
@@ -102,6 +107,17 @@ class Submission:
     priority: str = "normal"
     wait_ms: int = 0
     terms: Terms = USUAL
+    tracing: Tracing = UNTRACED
+
+    def attributes(self) -> Attributes:
+        """What a trace says of the job."""
+        return {
+            "longstream.job": self.job_id,
+            "longstream.task": self.task,
+            "longstream.pool": self.pool,
+            "longstream.priority": self.priority,
+            "gen_ai.request.model": self.model,
+        }
 
     def ticket(self) -> line.Ticket:
         """What the line must know of the job. Raises LongstreamError."""
@@ -131,6 +147,11 @@ def submit(client: redis.Redis, job: Submission) -> None:
             f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
         )
     ticket = job.ticket()
+    with submitting(job.tracing, job.message.headers, job.attributes()):
+        _write(client, job, ticket)
+
+
+def _write(client: redis.Redis, job: Submission, ticket: line.Ticket) -> None:
     try:
         now, keys = now_ms(client), job_keys(job.job_id)
         client.zadd(SUBMITTING, {job.job_id: now})

@@ -36,6 +36,7 @@ from worker.errors import JobFailed
 from worker.outcomes import Outcome
 from worker.reading import Reading, Whole
 from worker.results import revoke
+from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store import StoreUnreachable, opened, require
@@ -150,6 +151,7 @@ class StreamingTask(Task):
                 priority=priority if isinstance(priority, str) else "normal",
                 wait_ms=int(wait_s * 1000),
                 terms=terms,
+                tracing=settings.tracing,
             )
             submit(client, job)
         return result
@@ -177,6 +179,7 @@ class StreamingTask(Task):
             build=lambda: self._request(stored_args, stored_kwargs),
             read=lambda: self.reading(*stored_args, **stored_kwargs),
             expires=None if expires is None else _moment(expires),
+            trace=self.request.get(HEADER),
         )
         verdict = here.run(work)
         if not isinstance(verdict, Sealed):

@@ -56,6 +56,8 @@ class Work:
     read: Callable[[], Reading]
     #: After this a job that has not begun does not begin any more.
     expires: datetime | None = None
+    #: The span the attempt belongs to, as its message said.
+    trace: str | None = None
 
 
 def ended_before(claim: Claim, work: Work, max_crashes: int) -> tuple[Outcome, str] | None:

@@ -28,6 +28,8 @@ def main() -> None:
     except BrokenPipeError:
         # Whoever read the output is gone; there is nobody left to tell.
         code = 1
+    if (tracing := sys.modules.get("worker.seeing.tracing")) is not None:
+        tracing.flush()
     # Nothing is left to do, and taking the interpreter apart takes longer than many a command.
     os._exit(code)
 

@@ -87,6 +87,9 @@ class Cluster:
     def gateway(self, *arguments: str) -> subprocess.Popen[bytes]:
         return self._run("gateway", "tasks.cli", "serve", "--port", "0", *arguments)
 
+    def cli(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return self._run("cli", "tasks.cli", *arguments)
+
     def alive(self) -> list[str]:
         found: Any = self.client.zrange(pool_keys("simulator").workers, 0, -1)
         return [name.decode() for name in found]

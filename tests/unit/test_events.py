@@ -22,7 +22,7 @@ def calls() -> Iterator[tuple[str, str, set[str]]]:
                 if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                     continue
                 logger = ast.unparse(node.func.value)
-                if node.func.attr in LEVELS and logger.rpartition(".")[2].strip("_") == "log":
+                if node.func.attr in LEVELS and re.search(r"(^|\.|_)log$|get_logger\(", logger):
                     level = "error" if node.func.attr == "exception" else node.func.attr
                     fields = {keyword.arg or "..." for keyword in node.keywords} - {"exc_info"}
                     yield event_of(node.args[0]), level, fields

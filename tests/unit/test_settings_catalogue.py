@@ -24,6 +24,8 @@ OTHERS: dict[str, Any] = {
     "ca_bundle": __file__,
     "worker.buffer_bytes": 65536,
     "worker.listen": "127.0.0.1:9464",
+    "tracing.endpoint": "http://127.0.0.1:4318",
+    "tracing.sample": 0.5,
     "gateway.host": "0.0.0.0",
     "gateway.tokens": "always",
     "gateway.hosts": "box.local",

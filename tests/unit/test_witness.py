@@ -24,21 +24,21 @@ def work() -> Work:
     return Work(lease=LEASE, build=lambda: Request(model="m", messages=()), read=lambda: Whole(str))
 
 
-def claim(attempt: int = 1, mode: Mode = Mode.START) -> Claim:
+def claim(attempt: int = 1, mode: Mode = Mode.START, reason: str = "", before_ms: int = 0) -> Claim:
     return Claim(
         attempt=attempt,
         first=msgspec.json.encode(None),
         mode=mode,
         base=START,
         offset=0,
-        reason="",
+        reason=reason,
         lost=(),
         cancelled=False,
         failures=0,
         deadline_ms=None,
         point=None,
         created_ms=1_000,
-        before_ms=0,
+        before_ms=before_ms,
         began_ms=3_500,
         on_interrupt="auto",
         account=Account(accounted=0, booked=0, task="t", ticket=PLAIN),
@@ -52,7 +52,7 @@ def meters() -> Meters:
 
 @pytest.fixture
 def seen(meters: Meters) -> Witness:
-    return Witness(work(), meters)
+    return Witness(work(), meters=meters)
 
 
 def test_the_wait_is_that_of_the_first_attempt(seen: Witness, meters: Meters) -> None:

@@ -7,6 +7,7 @@ something, and does next to nothing; everything else is called a few times an at
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,6 +17,14 @@ from worker.outcomes import Outcome
 from worker.seeing.meters import METERS, Meters
 from worker.upstream.failures import UpstreamFailure
 from worker.work import Work
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from worker.seeing.spans import Traces
+
+#: How the log words it that an attempt's worker died.
+WORKER_LOST = "worker lost: "
 
 #: One gap between texts in so many is measured.
 SAMPLED = 16
@@ -28,9 +37,14 @@ _log = structlog.get_logger()
 class Witness:
     """Of one attempt. Belongs to the engine's loop."""
 
-    def __init__(self, work: Work, meters: Meters = METERS) -> None:
+    def __init__(
+        self, work: Work, traces: Traces | None = None, *, meters: Meters = METERS
+    ) -> None:
+        self._work = work
         self._lease = lease = work.lease
         self._meters = meters
+        self._traces = traces
+        self._span: Span | None = None
         self._log = _log.bind(job=lease.job_id, key=lease.key)
         self._key = lease.key
         self._asked_at = 0.0
@@ -51,6 +65,7 @@ class Witness:
     def claimed(self, claim: Claim) -> None:
         self._log = self._log.bind(attempt=claim.attempt, mode=claim.mode)
         self._log.info("job.claimed", crashes=claim.crashes)
+        self._begin_span(claim)
         self._meters.attempts.add(self._lease.pool, claim.mode)
         if claim.attempt == 1:
             waited_s = (claim.began_ms - claim.created_ms) / 1000
@@ -61,6 +76,7 @@ class Witness:
         self._key = key
         self._gaps = self._meters.inter_token.of(key)
         self._asked_at = time.monotonic()
+        self._event("asked", key=key)
 
     def came(self, *, text: bool) -> bool:
         """Something came: text, or reasoning. True: time this text until it is stored."""
@@ -93,6 +109,7 @@ class Witness:
         """The stream was cut, and is taken up within the attempt."""
         self._log.info("upstream.rejoining", kind=failure.kind, fault=failure.fault)
         self._failure(failure)
+        self._event("reattach")
         self._meters.rejoined.add(self._key)
 
     def failed(self, failure: UpstreamFailure) -> None:
@@ -124,6 +141,11 @@ class Witness:
         self._log.info("job.finished", outcome=outcome, length=length)
         self._meters.ended.add(self._lease.pool, outcome)
         self.used(tokens)
+        used = {
+            "gen_ai.usage.input_tokens": tokens.input,
+            "gen_ai.usage.output_tokens": tokens.output,
+        }
+        self._end_span(outcome, **{"longstream.length": length, **used})
 
     def used(self, tokens: Tokens) -> None:
         """What the provider billed."""
@@ -131,13 +153,42 @@ class Witness:
             if number := getattr(tokens, kind):
                 self._meters.tokens.add(self._key, kind, by=number)
 
+    def over(self) -> None:
+        """Nothing more comes of the attempt, whatever was told of it."""
+        self._end_span("given_up")
+
+    def _begin_span(self, claim: Claim) -> None:
+        if self._traces is None:
+            return
+        header = self._work.trace
+        if claim.before_ms and claim.reason.startswith(WORKER_LOST):
+            worker = claim.reason.removeprefix(WORKER_LOST)
+            times = (claim.before_ms, claim.began_ms)
+            self._traces.lost(header, self._lease, claim.attempt - 1, worker, *times)
+        self._span = self._traces.attempt(header, self._lease, claim.attempt)
+        self._span.set_attribute("longstream.mode", claim.mode)
+
+    def _event(self, name: str, **attributes: str) -> None:
+        if self._span is not None:
+            self._span.add_event(name, attributes)
+
+    def _end_span(self, why: str, **attributes: str | int) -> None:
+        if self._span is not None:
+            self._span.set_attributes({"longstream.ended": why, **attributes})
+            self._span.end()
+            self._span = None
+
     def _first(self, kind: str) -> None:
+        self._event("first_delta" if kind == "text" else "first_reasoning")
         took_s = time.monotonic() - self._asked_at
         self._meters.first_token.of(self._key, kind).observe(took_s)
 
     def _failure(self, failure: UpstreamFailure) -> None:
         after_text = "yes" if failure.visible else "no"
+        name = "cut" if failure.visible or failure.reasoning else "refused"
+        self._event(name, kind=failure.kind, fault=failure.fault)
         self._meters.failures.add(self._key, failure.kind, after_text)
 
     def _yielded(self, why: str) -> None:
+        self._end_span(why)
         self._meters.yielded.add(self._lease.pool, why)

@@ -6,6 +6,8 @@ passes through the broker. The headers say which lease the message belongs to.
 
 from __future__ import annotations
 
+from typing import Any
+
 import redis
 import structlog
 from celery import Celery
@@ -13,6 +15,7 @@ from celery import Celery
 from worker.admission import line
 from worker.admission.line import Lease
 from worker.keys import direct_queue, job_keys
+from worker.seeing.tracing import Attributes, granting
 from worker.submission import Message
 
 LEASE_HEADER = "longstream_lease"
@@ -48,6 +51,17 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         "argsrepr": "()",
         "kwargsrepr": "{}",
     }
+    attributes: Attributes = {
+        "longstream.job": lease.job_id,
+        "longstream.lease": lease.number,
+        "longstream.worker": worker,
+        "longstream.key": lease.key,
+    }
+    with granting(app.longstream.tracing, headers, attributes):
+        _send(app, worker, headers, message)
+
+
+def _send(app: Celery, worker: str, headers: dict[str, Any], message: Message) -> None:
     with app.producer_pool.acquire(block=True) as producer:
         producer.publish(
             [[], {}, _NOTHING_FOLLOWS],
