@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from settings.budgets import Budget
 from settings.model import Account, Family, Settings
 from settings.prices import Price
 from settings.wording import shown
@@ -108,6 +109,7 @@ SETTINGS = tuple(_settings_of(Settings, ()))
 _OF_ACCOUNT = tuple(s for s in _settings_of(Account, ()) if s.path != ("name",))
 _OF_FAMILY = tuple(s for s in _settings_of(Family, ()) if s.path != ("models",))
 _OF_PRICE = tuple(_settings_of(Price, ()))
+_OF_TENANT = tuple(_settings_of(Budget, ()))
 
 
 def limits_of(account: str) -> tuple[Setting, ...]:
@@ -118,6 +120,11 @@ def limits_of(account: str) -> tuple[Setting, ...]:
 def limits_of_family(account: str, models: str) -> tuple[Setting, ...]:
     """What `[accounts.NAME.families."MODELS"]` may hold."""
     return _under(("accounts", account, "families", models), _OF_FAMILY)
+
+
+def tenant_settings(tenant: str) -> tuple[Setting, ...]:
+    """What `[tenants."NAME"]` may hold."""
+    return _under(("tenants", tenant), _OF_TENANT)
 
 
 def price_settings(models: str) -> tuple[Setting, ...]:

@@ -17,8 +17,8 @@ from settings.wording import did_you_mean, place, shown
 
 DEFAULT_NAME = "longstream.toml"
 
-#: Tables whose entries the user names, read by `settings.pools` and `price_table`.
-NAMED_TABLES = ("accounts", "pools", "prices")
+#: Tables whose entries the user names, read by `settings.pools` and `own_tables`.
+NAMED_TABLES = ("accounts", "pools", "prices", "tenants")
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from settings.budgets import Budget
 from settings.catalogue import SETTINGS, Setting
 from settings.environment import CONFIG, refuse_misspelt, set_variables
 from settings.file import Document, read
@@ -29,9 +30,9 @@ from settings.model import (
     Tracing,
     WorkerSettings,
 )
+from settings.own_tables import prices_in, tenants_in
 from settings.pairs import PAIRS, pools_of_pairs, pools_of_simulator
 from settings.pools import accounts_in, complete_accounts, pools_in
-from settings.price_table import prices_in
 from settings.problems import SECRET_CHARS, Problems
 from settings.urls import base_url, redis_url
 
@@ -49,9 +50,11 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> S
     document = read(environ.get(CONFIG), cwd, problems)
     values = _values(environ, cwd, document, problems)
     pools, accounts = _keys(document, environ, problems)
-    prices = {} if document is None else prices_in(document, problems)
+    own: dict[str, Any] = {}
+    if document is not None:
+        own = {"prices": prices_in(document, problems), "tenants": tenants_in(document, problems)}
     problems.raise_any()
-    settings = _build(values, pools=pools, accounts=accounts, prices=prices)
+    settings = _build(values, pools=pools, accounts=accounts, **own)
     _check_secrets(settings, problems)
     problems.raise_any()
     return settings
@@ -62,6 +65,7 @@ def _build(values: dict[str, Any], **tables: Any) -> Settings:
         "clocks": Clocks,
         "worker": WorkerSettings,
         "retention": Retention,
+        "budget": Budget,
         "gateway": GatewaySettings,
         "tracing": Tracing,
     }

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from settings.budgets import Budget
 from settings.describe import described
 from settings.errors import SettingsError
 from settings.prices import Price, price_of
@@ -241,6 +242,8 @@ class Settings:
     pools: dict[str, Pool] = field(default_factory=dict)
     accounts: dict[str, Account] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    tenants: dict[str, Budget] = field(default_factory=dict)
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()

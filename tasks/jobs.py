@@ -89,7 +89,8 @@ def submit(
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
-    from worker.submission import submit as submit_job
+    from worker.ledger.allowed import refuse_spent
+    from worker.submission import now_ms, submit as submit_job
 
     job_id = job_id or new_id()
     options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
@@ -97,6 +98,7 @@ def submit(
         return submitted_by_celery(task, args, kwargs, job_id=job_id, **options)
     job = submitted(current(), task, args, kwargs, job_id=job_id, **options)
     with store() as client:
+        refuse_spent(client, current(), tenant, now_ms(client))
         submit_job(client, job)
     return job_id
 

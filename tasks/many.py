@@ -37,7 +37,8 @@ def submit_many(
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
-    from worker.submission import submit
+    from worker.ledger.allowed import refuse_spent
+    from worker.submission import now_ms, submit
 
     settings = current()
     with store() as client:
@@ -46,6 +47,7 @@ def submit_many(
             job_id = str(kwargs.pop("job_id", "") or new_id())
             options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
             if task in KINDS:
+                refuse_spent(client, settings, tenant, now_ms(client))
                 submit(client, submitted(settings, task, (), kwargs, job_id=job_id, **options))
             else:
                 submitted_by_celery(task, (), kwargs, job_id=job_id, **options)

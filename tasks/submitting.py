@@ -9,6 +9,7 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.kinds import KINDS
 from worker.admission.estimates import estimate, pool_taking
+from worker.ledger.allowed import refuse_unpriced
 from worker.submission import Submission, plain_message
 from worker.terms import USUAL, Terms
 
@@ -30,6 +31,7 @@ def submitted(
     kind = KINDS[task]
     request = kind.build(*args, **kwargs)
     model, size = request.model or settings.model, estimate(request)
+    refuse_unpriced(settings, model, tenant, terms or USUAL)
     # The default is the submitter's, and a worker may have another.
     kwargs = {**kwargs, "model": model}
     return Submission(

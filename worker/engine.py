@@ -22,6 +22,7 @@ from worker.admission import line
 from worker.admission.line import Held, Lease, Spent
 from worker.errors import StoreRefused
 from worker.keys import job_keys
+from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
 from worker.runner import Attempt
 from worker.store import connect_async
@@ -163,6 +164,7 @@ class Engine:
     async def _serve(self) -> None:
         self._closing = asyncio.Event()
         self._commit = GroupCommit(connect_async(self._redis_url))
+        self._purse = Purse(self.settings, self._commit)
         async with Client(self.settings.clocks, self.settings.ca_bundle) as self._client:
             turning = asyncio.create_task(self._turn())
             self._ready.set()
@@ -184,7 +186,7 @@ class Engine:
             return Yielded("the worker is shutting down")
         if job_id in self._leases:
             return Yielded("this process has the job already")
-        attempt = Attempt(self.settings, self.worker, self._commit, self._client, work)
+        attempt = Attempt(self.settings, self.worker, self._commit, self._client, work, self._purse)
         self._attempts[job_id] = attempt
         self._leases[job_id] = work.lease
         verdict: Verdict | None = None

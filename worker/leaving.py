@@ -18,7 +18,9 @@ from worker.admission import line
 from worker.admission.line import Ending, Lease, Spent
 from worker.errors import StoreRefused
 from worker.keys import job_keys
+from worker.ledger.guard import held_s
 from worker.ledger.paying import Paying
+from worker.ledger.purse import Over
 from worker.ledger.spending import WASTED
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
@@ -28,7 +30,7 @@ from worker.pump import Pump
 from worker.scripts import script
 from worker.seeing.witness import Witness
 from worker.terms import OnInterrupt
-from worker.work import Sealed, Yielded
+from worker.work import Sealed, Verdict, Yielded
 
 _RELEASE = script("worker.log", "release")
 
@@ -92,6 +94,16 @@ class Leaving:
         await self.commit.call(*back)
         self.seen.handed_back(wait_s)
         return Yielded(reason)
+
+    async def over(self, writer: Writer, over: Over) -> Verdict:
+        """A budget forbids to begin: the job waits, or ends with what text there is."""
+        if over.action == "hold" and self.paying is not None:
+            wait_s = held_s(over, self.paying.now_ms())
+            return await self.hand_back(
+                writer, over.reason, failure=False, cause="budget", wait_s=wait_s
+            )
+        outcome = Outcome.INCOMPLETE if writer.length else Outcome.FAILED
+        return await self.seal(writer, outcome, over.reason)
 
     async def to_be_corrected(self, writer: Writer, reason: str) -> Yielded:
         """The answer is whole and stays; a second request has to wait for its share of the limits

@@ -59,10 +59,12 @@ class Pump:
         said: str = "",
         point: Point | None = None,
         hear: Callable[[Limits], None] = lambda _: None,
+        pay: Callable[[int], None] = lambda _: None,
         seen: Witness,
     ) -> None:
         self._client = client
         self._hear = hear
+        self._pay = pay
         self._seen = seen
         self._reading = reading
         self._writer = writer
@@ -134,6 +136,7 @@ class Pump:
     def _take(self, batch: list[Happening]) -> Awaitable[None] | None:
         """Moves what one read brought. Asks for a pause while the log is behind."""
         self._move_all(batch)
+        self._pay(self.produced)
         visible = isinstance(batch[-1], Text)
         self._notice(batch, visible=visible)
         now = time.monotonic()

@@ -51,6 +51,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     ended_ms: int = 0
     cancel_ms: int = 0
     deadline_ms: int = 0
+    max_cost_micros: int = 0
     due_ms: int = 0
     #: Up to which attempt `spent` is complete, and in the books of its day.
     accounted: int = 0

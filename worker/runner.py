@@ -19,8 +19,9 @@ from worker.admission.line import Spent
 from worker.errors import LogGone, StoreError, StoreRefused
 from worker.keys import job_keys
 from worker.leaving import Leaving
-from worker.ledger.booking import Payer
-from worker.ledger.paying import Paying, book_recorded
+from worker.ledger.guard import Guard
+from worker.ledger.paying import Paying, catch_up_ended
+from worker.ledger.purse import Purse
 from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.entries import Mode, Tokens
@@ -51,7 +52,13 @@ class Attempt:
     """Runs on the engine's loop. `stop` may be called from the same loop at any time."""
 
     def __init__(
-        self, settings: Settings, worker: str, commit: GroupCommit, client: Client, work: Work
+        self,
+        settings: Settings,
+        worker: str,
+        commit: GroupCommit,
+        client: Client,
+        work: Work,
+        purse: Purse | None = None,
     ) -> None:
         self._settings = settings
         self._worker = worker
@@ -64,6 +71,8 @@ class Attempt:
         self._seen = Witness(work, traces(settings.tracing))
         self._leaving = Leaving(settings, commit, work.lease, self._seen)
         self._turn: Turn | None = None
+        self._purse = purse or Purse(settings, commit)
+        self._guard: Guard | None = None
         self._failures = 0
         self._hearing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -133,24 +142,23 @@ class Attempt:
             stored=self._seen.stored,
         )
         ended = ended_before(claim, self._work, self._settings.worker.max_crashes)
-        self._leaving.paying = paying = self._paying(claim)
-        await paying.catch_up(goes_on=ended is None)
+        self._guard = guard = self._pays(claim)
+        await guard.paying.catch_up(goes_on=ended is None)
         if ended is not None:
             return await self._leaving.seal(writer, *ended)
+        if (over := await guard.before()) is not None:
+            return await self._leaving.over(writer, over)
         if claim.deadline_ms:
             loop = asyncio.get_running_loop()
             self._deadline = loop.call_later(claim.deadline_ms / 1000, self.stop, Stop.DEADLINE)
         return await self._streamed(writer, claim, said)
 
-    def _paying(self, claim: Claim) -> Paying:
-        return Paying(
-            self._commit,
-            self._lease.job_id,
-            self._lease.key,
-            claim.account.ticket.model,
-            claim,
-            self._settings.retention.spend_s,
-        )
+    def _pays(self, claim: Claim) -> Guard:
+        model, kept_s = claim.account.ticket.model, self._settings.retention.spend_s
+        lease = self._lease
+        paying = Paying(self._commit, lease.job_id, lease.key, model, claim, kept_s)
+        self._leaving.paying = paying
+        return Guard(self._settings, self._purse, paying, lambda: self.stop(Stop.BUDGET))
 
     async def _claim(self) -> Claim | str:
         reply = await self._commit.call(
@@ -165,22 +173,17 @@ class Attempt:
             # Sealed by a worker that died before Celery heard of it: say it again.
             record = await self._record()
             if record is not None:
-                await self._catch_up(record)
+                await catch_up_ended(self._commit, record, self._settings.retention.spend_s)
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
         await self._commit.call(*line.settle(self._lease, back=False))
         self._seen.not_claimed()
         return Yielded(f"not claimed: {why}")
 
-    async def _catch_up(self, record: Record) -> None:
-        """Book what a worker wrote down that died before it could book it."""
-        if record.accounted > record.booked:
-            payer = Payer(job_id=record.id, task=record.task, tenant=record.tenant)
-            kept_s = self._settings.retention.spend_s
-            await book_recorded(self._commit, payer, record.accounted, kept_s)
-
     async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
         try:
-            finished = await self._stopping.until_stopped(self._stream(writer, claim, said))
+            assert self._guard is not None
+            stream = self._guard.watching(self._stream(writer, claim, said))
+            finished = await self._stopping.until_stopped(stream)
             if finished is None:
                 return await self._halted(writer)
             return await self._conclude(writer, finished)
@@ -213,6 +216,7 @@ class Attempt:
             said=turn.said,
             point=point,
             hear=self._hear,
+            pay=self._guard.produced if self._guard else lambda _: None,
             seen=self._seen,
         )
         self._leaving.pump = pump
@@ -245,6 +249,8 @@ class Attempt:
             return Yielded("the lease was lost")
         if self._pump is not None:
             await self._pump.cancel()
+        if why is Stop.BUDGET and self._guard is not None:
+            return await self._leaving.seal(writer, Outcome.INCOMPLETE, self._guard.reason)
         if why is Stop.DEADLINE:
             return await self._leaving.seal(writer, Outcome.EXPIRED, "its deadline has passed")
         return await self._leaving.seal(writer, Outcome.CANCELLED, "cancelled")

@@ -215,6 +215,7 @@ def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
         "ticket": msgspec.json.encode(ticket),
         "message": job.message.dump(),
         "on_interrupt": job.terms.on_interrupt,
+        "max_cost_micros": round((job.terms.max_cost_usd or 0) * 1_000_000),
     }
     deadline_ms = int((job.terms.deadline_s or 0) * 1000)
     return [deadline_ms, job.wait_ms, *(part for pair in fields.items() for part in pair)]

@@ -33,6 +33,7 @@ from worker.admission.line import Lease
 from worker.captured import Captured
 from worker.engine import Engine
 from worker.errors import JobFailed
+from worker.ledger.allowed import refuse_spent, refuse_unpriced
 from worker.outcomes import Outcome
 from worker.reading import Reading, Whole
 from worker.results import revoke
@@ -40,7 +41,7 @@ from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store import StoreUnreachable, opened, require
-from worker.submission import Message, StoreFull, Submission, submit
+from worker.submission import Message, StoreFull, Submission, now_ms, submit
 from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest
 from worker.work import Sealed, Work
@@ -131,6 +132,8 @@ class StreamingTask(Task):
             priority = options.get("priority") or self.priority
             ours = ("terms", "tenant", "priority")
             wait_s, options = _wait_s({n: v for n, v in options.items() if n not in ours})
+            refuse_unpriced(settings, request.model, str(tenant), terms)
+            refuse_spent(client, settings, str(tenant), now_ms(client))
             # Celery's own priority is a number, and goes on to the message.
             options["priority"] = None if isinstance(priority, str) else priority
             # The stand-in takes the message at once: there is nothing to publish again.

@@ -19,10 +19,12 @@ class OnInterrupt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline."""
+    """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline. A job that
+    has cost `max_cost_usd` is stopped and keeps its text; None: what the settings say."""
 
     on_interrupt: OnInterrupt = OnInterrupt.AUTO
     deadline_s: float | None = None
+    max_cost_usd: float | None = None
 
 
 #: What a job gets that asks for nothing.

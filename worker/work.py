@@ -26,6 +26,7 @@ class Stop(Enum):
     DRAIN = "drain"
     LOST = "lost"
     DEADLINE = "deadline"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,12 @@ from tasks.batches.output import Output
 from tasks.ended import Endings, release
 from tasks.submitting import submitted
 from worker.cost import NOTHING, Cost, cost_of
+from worker.ledger.allowed import BudgetSpent, refuse_spent
 from worker.log import reader
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
 from worker.records import Record
-from worker.submission import StoreFull, Submission, submit
+from worker.submission import StoreFull, Submission, now_ms, submit
 
 #: How long a job is kept once its answer is written, in seconds.
 KEPT_S = 3600
@@ -97,7 +98,11 @@ class Batch:
                 self._collect()
             if self._is_spent():
                 break
-            self._ask(asked)
+            try:
+                self._ask(asked)
+            except BudgetSpent as spent:
+                self.progress.held = str(spent)
+                break
         while self._flying:
             self._collect()
         return self.progress
@@ -147,6 +152,8 @@ class Batch:
             )
             self._check_price(submission.model)
             self._submit(submission)
+        except BudgetSpent:
+            raise
         except LongstreamError as error:
             self._write(asked, output.failure(asked, "not_submitted", str(error)))
             return
@@ -162,6 +169,7 @@ class Batch:
 
     def _is_submitted(self, submission: Submission) -> bool:
         try:
+            refuse_spent(self._client, self._settings, self._plan.tenant, now_ms(self._client))
             submit(self._client, submission)
         except StoreFull as full:
             self.progress.held = str(full)

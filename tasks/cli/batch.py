@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tasks.cli.amounts import USD
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -47,7 +49,7 @@ def command() -> None:
     default="bulk",
     show_default=True,
 )
-@click.option("--max-cost", metavar="USD", help="Ask nothing more once this is spent.")
+@click.option("--max-cost", type=USD, help="Ask nothing more once this is spent.")
 @click.option(
     "--window",
     type=click.IntRange(1, 100_000),
@@ -61,7 +63,7 @@ def run(
     output: Path,
     tenant: str,
     priority: str,
-    max_cost: str | None,
+    max_cost: Decimal | None,
     window: int,
     keep: bool,
 ) -> int:
@@ -78,7 +80,7 @@ def run(
     from tasks.cli.prepare import prepare, say
     from worker.store import opened
 
-    plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=_usd(max_cost), keep=keep)
+    plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=max_cost, keep=keep)
     if output.resolve() == requests.resolve():
         raise click.UsageError("--output must be another file than the requests")
     settings = prepare(serving=True)
@@ -99,20 +101,6 @@ def run(
             return exits.INTERRUPTED
     say(shown.told(done))
     if done.held:
-        say(f"{done.held}; a higher --max-cost goes on")
+        say(f"{done.held}; run the command again to go on")
         return exits.OUTCOMES["incomplete"]
     return exits.FAILED if done.failed else 0
-
-
-def _usd(text: str | None) -> Decimal | None:
-    from decimal import Decimal, InvalidOperation
-
-    if text is None:
-        return None
-    try:
-        amount = Decimal(text.strip().lstrip("$"))
-    except InvalidOperation:
-        amount = Decimal(0)
-    if not (amount.is_finite() and 0 < amount <= 10**9):
-        raise click.UsageError(f"--max-cost: expected an amount of USD above 0, got {text!r}")
-    return amount

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasks.cli.amounts import COUNT
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -22,29 +24,6 @@ A price nobody published is shown as unknown. Add what you know to longstream.to
   [prices."gpt-4.1"]
   input = 2.00             # USD per million tokens
 """
-
-_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
-_MOST = 10**15
-
-
-class _Count(click.ParamType):  # type: ignore[type-arg]
-    name = "tokens"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from decimal import Decimal, InvalidOperation
-
-        text = str(value).strip().replace("_", "").replace(",", "").lower()
-        unit = _UNITS.get(text[-1:], 1)
-        try:
-            count = Decimal(text[:-1] if text[-1:] in _UNITS else text) * unit
-        except InvalidOperation:
-            count = Decimal(-1)
-        if not (count.is_finite() and 0 <= count <= _MOST and count % 1 == 0):
-            self.fail(f"expected a number of tokens such as 250000, 250k or 1.5M, got {value!r}")
-        return int(count)
-
-
-COUNT = _Count()
 
 
 @click.command(epilog=_EPILOG)

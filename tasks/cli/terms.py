@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasks.cli.amounts import USD
+
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from worker.terms import Terms
 
 #: As worker.terms.OnInterrupt has them; help loads nothing of the worker.
@@ -29,11 +33,16 @@ class Asked:
     on_interrupt: str
     deadline_s: float | None
     job_id: str | None
+    max_cost: Decimal | None = None
 
     def terms(self) -> Terms:
         from worker.terms import OnInterrupt, Terms
 
-        return Terms(on_interrupt=OnInterrupt(self.on_interrupt), deadline_s=self.deadline_s)
+        return Terms(
+            on_interrupt=OnInterrupt(self.on_interrupt),
+            deadline_s=self.deadline_s,
+            max_cost_usd=None if self.max_cost is None else float(self.max_cost),
+        )
 
     @property
     def given(self) -> bool:
@@ -68,6 +77,9 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
         help="Give up when it has not ended by then: 90s, 15m, 2h from now.",
     )
     @click.option(
+        "--max-cost", type=USD, help="Stop when it has cost so many USD, and keep the text."
+    )
+    @click.option(
         "--id",
         "job_id",
         metavar="ID",
@@ -75,9 +87,16 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
     )
     @functools.wraps(command)
     def gathered(
-        *args: Any, on_interrupt: str, deadline_s: float | None, job_id: str | None, **kwargs: Any
+        *args: Any,
+        on_interrupt: str,
+        deadline_s: float | None,
+        max_cost: Decimal | None,
+        job_id: str | None,
+        **kwargs: Any,
     ) -> None:
-        asked = Asked(on_interrupt=on_interrupt, deadline_s=deadline_s, job_id=job_id)
+        asked = Asked(
+            on_interrupt=on_interrupt, deadline_s=deadline_s, job_id=job_id, max_cost=max_cost
+        )
         command(*args, asked=asked, **kwargs)
 
     return gathered

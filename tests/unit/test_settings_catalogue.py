@@ -8,7 +8,7 @@ import pytest
 from configuration import given
 
 from settings import Settings
-from settings.catalogue import SETTINGS, Setting, limits_of, price_settings
+from settings.catalogue import SETTINGS, Setting, limits_of, price_settings, tenant_settings
 from settings.environment import CONFIG, SIMULATOR_URL
 from settings.keys import KEY_FIELDS
 from settings.pairs import PAIRS
@@ -22,6 +22,7 @@ OTHERS: dict[str, Any] = {
     "result_url": "redis://three",
     "model": "other",
     "ca_bundle": __file__,
+    "budget.action": "stop",
     "worker.buffer_bytes": 65536,
     "worker.listen": "127.0.0.1:9464",
     "tracing.endpoint": "http://127.0.0.1:4318",
@@ -58,6 +59,7 @@ def test_the_documentation_lists_every_setting_as_the_model_has_it() -> None:
 
 def test_the_documentation_lists_every_limit_of_an_account() -> None:
     assert rows_of("Accounts") == [limit_row(setting) for setting in limits_of("NAME")]
+    assert rows_of("Budgets") == [limit_row(setting) for setting in tenant_settings("NAME")]
     assert rows_of("Prices") == [limit_row(setting) for setting in price_settings("NAME")]
 
 
@@ -81,7 +83,12 @@ def test_the_examples_of_the_documentation_load() -> None:
 def test_every_field_of_the_model_can_be_set_or_is_a_named_table() -> None:
     tops = {setting.path[0] for setting in SETTINGS}
 
-    assert {field.name for field in fields(Settings)} == tops | {"pools", "accounts", "prices"}
+    assert {field.name for field in fields(Settings)} == tops | {
+        "pools",
+        "accounts",
+        "prices",
+        "tenants",
+    }
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

@@ -24,6 +24,7 @@ from worker.log.entries import Mode, Tokens
 from worker.log.stored import aread_stored
 from worker.log.writer import Fields
 from worker.pump import Pump
+from worker.records import Record
 
 _NOTHING = Spending(attempt=0, at_ms=0)
 
@@ -71,6 +72,13 @@ class Paying:
         if upto > account.booked:
             await self._book_what_is_recorded(upto)
 
+    async def spent_before(self) -> list[Spending]:
+        """What earlier attempts of the job have used."""
+        if self.claim.attempt == 1:
+            return []
+        raw = await self.commit.command("HGETALL", job_keys(self.job_id).record)
+        return booking.unbooked({**raw, b"booked": b"0"}, self.claim.attempt)
+
     def recorded(self, pump: Pump | None, *, unpaid: bool, wasted: str) -> Fields:
         """What the record is to say of this attempt, with the step that ends it."""
         tokens, estimated = self._used(pump, unpaid=unpaid)
@@ -117,6 +125,13 @@ class Paying:
             reasoning=before.reasoning + pump.thought,
         )
         return estimate, True
+
+
+async def catch_up_ended(commit: GroupCommit, record: Record, kept_s: int) -> None:
+    """Book what a worker wrote down that died before it could book it."""
+    if record.accounted > record.booked:
+        payer = Payer(job_id=record.id, task=record.task, tenant=record.tenant)
+        await book_recorded(commit, payer, record.accounted, kept_s)
 
 
 async def book_recorded(commit: GroupCommit, payer: Payer, upto: int, kept_s: int) -> None:

@@ -131,6 +131,11 @@ def cost(rows: Iterable[Row], settings: Settings) -> Cost:
     return sum((cost_of(row.tokens, settings.price(row.model)) for row in rows), NOTHING)
 
 
+def cost_of_all(spent: Iterable[Spending], settings: Settings) -> Cost:
+    """What the attempts of one job cost together."""
+    return sum((cost_of(each.tokens, settings.price(each.model)) for each in spent), NOTHING)
+
+
 def money_of(spent: Iterable[Spending], settings: Settings) -> Money:
     """What the attempts of one job cost."""
     rows = [

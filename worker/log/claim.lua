@@ -19,7 +19,7 @@
 --          failures, resume, ms left until the deadline or '', and for who watches: when the job
 --          was submitted, when the attempt before began (0: none), when this one, its policy;
 --          what is to be corrected, or ''; and of the money {attempts accounted for,
---          attempts booked, task, ticket}}
+--          attempts booked, task, ticket, cost limit}}
 local log, record = KEYS[1], KEYS[2]
 local lease, worker, key, purpose = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
@@ -27,8 +27,8 @@ local state, held, model, crashes, cancelled, why, failures, resume, policy, dea
   before, repair = unpack(redis.call('HMGET', record, 'state', 'lease', 'model', 'crashes',
     'cancel_ms', 'why', 'failures', 'resume', 'on_interrupt', 'deadline_ms', 'created_ms',
     'attempt_ms', 'repair'))
-local accounted, booked, task, ticket = unpack(
-  redis.call('HMGET', record, 'accounted', 'booked', 'task', 'ticket'))
+local accounted, booked, task, ticket, max_cost = unpack(
+  redis.call('HMGET', record, 'accounted', 'booked', 'task', 'ticket', 'max_cost_micros'))
 crashes, failures = tonumber(crashes or 0), tonumber(failures or 0)
 cancelled, resume, policy = tonumber(cancelled or 0), resume or '', policy or 'auto'
 
@@ -42,7 +42,8 @@ local function claimed(attempt, payload)
     deadline and tonumber(deadline) - now or '', tonumber(created or now),
     tonumber(redis.call('HGET', record, 'before_ms') or 0),
     tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy, repair or '',
-    { tonumber(accounted or 0), tonumber(booked or 0), task or '', ticket or '' } }
+    { tonumber(accounted or 0), tonumber(booked or 0), task or '', ticket or '',
+      tonumber(max_cost or 0) } }
 end
 
 if not state then return { 'unknown' } end

@@ -39,6 +39,8 @@ class Account:
     booked: int
     task: str
     ticket: Ticket
+    #: What the job may cost, in millionths of a USD; 0: it did not say.
+    max_cost_micros: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,11 @@ def claim_of(reply: list[Any]) -> Claim | str:
 
 
 def _account(reply: list[Any]) -> Account:
-    accounted, booked, task, ticket = reply
+    accounted, booked, task, ticket, max_cost_micros = reply
     return Account(
         accounted=accounted,
         booked=booked,
         task=task.decode(),
         ticket=msgspec.json.decode(ticket, type=Ticket) if ticket else PLAIN,
+        max_cost_micros=max_cost_micros,
     )

@@ -66,6 +66,8 @@ def _waiting(
         return _status(NO_WORKER, last, place=place)
     if due is not None:
         wait_s = round((int(due) - now) / 1000)
+        if why and why.startswith(b"budget of "):
+            return _status(why.decode(), "", starts_ms=int(due))
         when = f"not before {wait_s} s" if wait_s > 0 else "its time has come"
         return _status(when, last, starts_ms=int(due))
     if place is None:

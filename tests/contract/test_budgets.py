@@ -1,0 +1,221 @@
+"""What a job, a tenant and a day may cost, and what happens at the limit."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+
+from settings.budgets import Budget
+from settings.model import Account, Settings
+from settings.prices import Price
+from tests.conftest import Store
+from tests.harness.journal import SUBMIT
+from tests.harness.lines import Line
+from worker.admission.line import Ticket, run
+from worker.keys import job_keys, pool_keys
+from worker.ledger import booking
+from worker.ledger.allowed import BudgetSpent, refuse_spent, refuse_unpriced
+from worker.ledger.booking import Payer
+from worker.ledger.spending import Spending
+from worker.log import reader
+from worker.log.commit import GroupCommit
+from worker.log.entries import Tokens
+from worker.log.status import status_steps
+from worker.log.view import Status
+from worker.outcomes import Outcome
+from worker.reading import Whole
+from worker.records import Record, parse_record
+from worker.runner import Attempt
+from worker.terms import Terms
+from worker.upstream.following import Take
+from worker.upstream.happenings import Finished, Text
+from worker.upstream.request import Message, Request
+from worker.work import Sealed, Verdict, Work, Yielded
+
+JOB = "a1b2c3"
+KEYS = job_keys(JOB)
+#: A token of an answer costs a cent; a prompt nothing.
+PRICES = {"m": Price(input=0.0, cached_input=0.0, output=10_000.0)}
+
+
+class Provider:
+    """Says so many tokens, one a read, and lets others run between two."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self.said = 0
+
+    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+        for _ in range(self.tokens):
+            self.said += 1
+            take([Text("word ")])
+            await asyncio.sleep(0.001)
+        take([Finished(Outcome.COMPLETED, None)])
+
+
+async def attempt(
+    store: Store, settings: dict[str, Any], tokens: int = 40, max_cost_micros: int = 0
+) -> tuple[Verdict, Provider]:
+    """One attempt of one job of the tenant acme."""
+    ticket = Ticket(tenant="acme", priority="normal", model="m", kind="t m", prompt=100)
+    fields = ["task", "t", "model", "m", "pool", "p", "tenant", "acme"]
+    fields += ["ticket", msgspec.json.encode(ticket), "max_cost_micros", max_cost_micros]
+    SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [0, 0, *fields])
+    line = Line(store.sync, {"a": Account(name="a")})
+    line.submit(JOB)
+    (lease,) = line.ask().leases
+    work = Work(
+        lease=lease,
+        build=lambda: Request(model="m", messages=(Message("user", "?"),)),
+        read=lambda: Whole(lambda text: text),
+    )
+    commit, provider = GroupCommit(store.aio()), Provider(tokens)
+    whole = {"pools": line.settings.pools, "prices": PRICES} | settings
+    made = Settings(**whole)
+    try:
+        async with asyncio.timeout(20):
+            return await Attempt(made, "w1", commit, provider, work).run(), provider  # type: ignore[arg-type]
+    finally:
+        await commit.close()
+
+
+def record(store: Store) -> Record:
+    raw: Any = store.sync.hgetall(KEYS.record)
+    found = parse_record(JOB, raw)
+    assert found is not None
+    return found
+
+
+def status(store: Store) -> Status:
+    """What a reader of the waiting job is told."""
+    steps, reply = status_steps(JOB), None
+    while True:
+        try:
+            reply = store.sync.execute_command(*steps.send(reply))
+        except StopIteration as done:
+            return done.value
+
+
+def spend(store: Store, usd: float, tenant: str = "acme") -> None:
+    """Book it today."""
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    used = Spending(attempt=1, at_ms=now, model="m", tokens=Tokens(output=round(usd * 100)))
+    payer = Payer(job_id=f"other-{tenant}", task="t", tenant=tenant)
+    run(store.sync, booking.book(payer, used, read_ms=now, kept_s=100))
+
+
+async def test_a_job_that_reaches_its_limit_stops_and_keeps_its_text(store: Store) -> None:
+    verdict, provider = await attempt(store, {}, max_cost_micros=100_000)
+
+    assert isinstance(verdict, Sealed)
+    assert verdict.outcome is Outcome.INCOMPLETE
+    assert verdict.reason == "stopped by the job's budget of 0.1 USD"
+    assert 10 < provider.said <= 13
+    assert reader.text_of(store.sync, JOB) == "word " * provider.said
+    (spent,) = record(store).spent
+    assert (spent.tokens.output, spent.wasted) == (provider.said, "")
+
+
+async def test_a_job_within_its_limit_is_not_touched(store: Store) -> None:
+    verdict, _ = await attempt(store, {}, tokens=10, max_cost_micros=100_000)
+
+    assert isinstance(verdict, Sealed)
+    assert verdict.outcome is Outcome.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"budget": Budget(job_usd=0.1)},
+        {"tenants": {"acme": Budget(job_usd=0.1)}},
+        {"tenants": {"acme": Budget(job_usd=0.1)}, "budget": Budget(job_usd=9.0)},
+    ],
+)
+async def test_the_settings_limit_a_job_that_names_no_limit(store: Store, settings: Any) -> None:
+    verdict, _ = await attempt(store, settings)
+
+    assert isinstance(verdict, Sealed)
+    assert verdict.outcome is Outcome.INCOMPLETE
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"tenants": {"acme": Budget(day_usd=1.0)}}, {"budget": Budget(day_usd=1.0)}],
+)
+async def test_a_budget_that_is_used_up_holds_the_job_and_says_so(
+    store: Store, settings: Any
+) -> None:
+    spend(store, 1.2)
+
+    verdict, provider = await attempt(store, settings)
+
+    assert isinstance(verdict, Yielded)
+    assert provider.said == 0
+    found = record(store)
+    assert (found.state, found.spent) == ("waiting", ())
+    whose = "tenant acme" if "tenants" in settings else "everybody"
+    assert found.why.startswith(f"budget of {whose}: 1.2000 of 1.0 USD are spent, until ")
+    assert store.sync.zscore(pool_keys("p").delayed, JOB) is not None
+    assert status(store).reason == found.why
+
+
+async def test_a_budget_that_is_used_up_stops_the_job_where_it_is_told_to(store: Store) -> None:
+    spend(store, 1.2)
+
+    verdict, provider = await attempt(store, {"budget": Budget(day_usd=1.0, action="stop")})
+
+    assert isinstance(verdict, Sealed)
+    assert (verdict.outcome, provider.said) == (Outcome.FAILED, 0)
+
+
+async def test_a_budget_that_only_warns_lets_the_job_run(store: Store) -> None:
+    spend(store, 1.2)
+
+    verdict, _ = await attempt(store, {"budget": Budget(day_usd=1.0, action="warn")})
+
+    assert isinstance(verdict, Sealed)
+    assert verdict.outcome is Outcome.COMPLETED
+
+
+async def test_what_another_tenant_spent_is_nothing_to_this_one(store: Store) -> None:
+    spend(store, 1.2, tenant="other")
+
+    verdict, _ = await attempt(store, {"tenants": {"acme": Budget(day_usd=1.0)}})
+
+    assert isinstance(verdict, Sealed)
+
+
+async def test_a_running_stream_is_stopped_when_the_day_is_spent(store: Store) -> None:
+    """Its own tokens count while they come."""
+    settings = {"budget": Budget(day_usd=1.0, action="stop")}
+
+    verdict, provider = await attempt(store, settings, tokens=20_000)
+
+    assert isinstance(verdict, Sealed)
+    assert verdict.outcome is Outcome.INCOMPLETE
+    assert verdict.reason.startswith("stopped by the budget of everybody: ")
+    assert reader.text_of(store.sync, JOB) == "word " * provider.said
+
+
+def test_a_spent_budget_refuses_new_jobs_with_the_way_out(store: Store) -> None:
+    spend(store, 1.2)
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    settings = Settings(prices=PRICES, tenants={"acme": Budget(day_usd=1.0, action="stop")})
+
+    with pytest.raises(BudgetSpent, match=r"budget of tenant acme: .* raise it in longstream.toml"):
+        refuse_spent(store.sync, settings, "acme", now)
+    refuse_spent(store.sync, settings, "other", now)
+
+
+def test_a_model_without_a_price_is_refused_where_a_budget_holds() -> None:
+    settings = Settings(tenants={"acme": Budget(day_usd=1.0)})
+
+    with pytest.raises(Exception, match="x has no known price, and a budget holds"):
+        refuse_unpriced(settings, "x", "acme", Terms())
+    with pytest.raises(Exception, match="x has no known price"):
+        refuse_unpriced(Settings(), "x", "other", Terms(max_cost_usd=1))
+    refuse_unpriced(settings, "x", "other", Terms())
