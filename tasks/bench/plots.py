@@ -18,6 +18,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 12, 12, 62, 30
 #: Buckets of 2 % in one bar: a bar then spans about 10 %.
 _BAR = 5
 _ROW, _LABEL = 26, 250
+#: The share of values at either end that stands in the table only.
+_FAR = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,12 @@ def distribution(name: str, title: str, histogram: Histogram, marks: Sequence[Ma
     if not bars:
         return _figure(name, title, "", "Nothing of it was seen.", "")
     drawn = [mark for mark in marks if mark.seconds is not None]
-    low = min([bars[0][0], *(mark.seconds or 0 for mark in drawn)])
-    high = max([bars[-1][1], *(mark.seconds or 0 for mark in drawn)]) * 1.02
+    near = [bar for bar in bars if _is_near(bar, histogram)]
+    low = min([near[0][0], *(mark.seconds or 0 for mark in drawn)])
+    high = max([near[-1][1], *(mark.seconds or 0 for mark in drawn)]) * 1.02
     across = _Axis(low, high)
     most = max(count for *_, count in bars)
-    parts = [_bar(across, each, most) for each in bars if each[2]]
+    parts = [_bar(across, each, most) for each in near if each[2]]
     parts += _ticks(across)
     parts += [_mark(across, mark, place) for place, mark in enumerate(drawn)]
     told = ", ".join(f"{mark.label} {ms(mark.seconds)}" for mark in drawn)
@@ -74,6 +77,15 @@ def chart(name: str, title: str, bars: Sequence[Bar], said: str) -> str:
         )
     svg = _svg(name, title, said, 16 + _ROW * len(bars), parts)
     return _figure(name, title, svg, said, table(("", "value"), [(b.label, b.shown) for b in bars]))
+
+
+def _is_near(bar: tuple[float, float, int], histogram: Histogram) -> bool:
+    """Whether it is drawn: a few far values would press all others together."""
+    start, end, _ = bar
+    least, most = histogram.quantile(_FAR), histogram.quantile(1 - _FAR)
+    assert least is not None
+    assert most is not None
+    return end >= least and start <= most
 
 
 class _Axis:
