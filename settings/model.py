@@ -33,6 +33,9 @@ Text = Annotated[str, Meta(min_length=1)]
 #: The provider, alias and pool that stand in when no real key is configured.
 SIMULATOR = "simulator"
 
+#: A day without a beginning: the last 24 hours, whenever.
+ROLLING_DAY = "rolling"
+
 
 Refill = Literal["strict", "slices", "bucket"]
 Accounting = Literal["refund", "admission", "produced"]
@@ -78,7 +81,10 @@ class Account(Limits):
         "What the provider counts: `refund` the estimate, corrected at the end; "
         "`admission` the largest possible answer, never corrected; `produced` what is produced.",
     ] = "refund"
-    day_zone: Annotated[Text, "Time zone whose midnight begins a new day."] = "UTC"
+    day_zone: Annotated[
+        Text,
+        "Time zone whose midnight begins a new day, or `rolling`: a day is the last 24 hours.",
+    ] = "UTC"
     families: tuple[Family, ...] = ()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from settings.catalogue import Setting, limits_of, limits_of_family
 from settings.file import Document, refuse_unknown
 from settings.keys import KeyTable
-from settings.model import Account, Family, Pool
+from settings.model import ROLLING_DAY, Account, Family, Pool
 from settings.problems import Problems
 from settings.wording import NAME_RULE, did_you_mean, is_name, place, shown
 
@@ -60,7 +60,7 @@ def _families(
 
 
 def _is_zone(name: str) -> bool:
-    if name == "UTC":
+    if name in ("UTC", ROLLING_DAY):
         return True
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 

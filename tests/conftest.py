@@ -11,6 +11,7 @@ import pytest
 import redis
 import redis.asyncio
 
+from tests.harness.fake import fake_server
 from tests.harness.valkey import Valkey
 from worker.store import connect, connect_async
 
@@ -45,7 +46,7 @@ class Store:
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """The same claims on both: what passes on the fake alone proves nothing."""
     if request.param == "fakeredis":
-        fake = fakeredis.FakeServer()
+        fake = fake_server()
         yield Store(sync=fakeredis.FakeRedis(server=fake, protocol=2), url=None, fake=fake)
         return
     server: Valkey = request.getfixturevalue("valkey")

@@ -72,7 +72,6 @@ class PoolKeys:
     leases   zset    job id by expiry (ms)
     held     hash    job id -> JSON, the lease; see picking.lua
     load     hash    worker -> leases it holds
-    streams  hash    account, or account and family -> leases on it
     workers  zset    worker by the time (ms) until which it counts as alive
     slots    hash    worker -> how many streams it can run
     counter  string  last lease number given
@@ -80,7 +79,7 @@ class PoolKeys:
     fair     string  virtual times of the classes, and the pace of the line; see progress.lua
     turns    hash    class and tenant -> virtual time of its next job; gone when the line is empty
     sizes    hash    task, model and effort -> JSON: how long its answers are
-    buckets  hash    account, or account and family -> what is used of it; see states.lua
+    buckets  hash    account, or account and family -> what is used of it; see states.lua, days.lua
     rests    hash    what is kept out of use -> JSON: until when, and why; see rests.lua
     learned  hash    account, or account and family -> JSON: limits lower than those configured
     spent    hash    account, quantity and 5 minutes -> how much
@@ -98,7 +97,6 @@ class PoolKeys:
     leases: str
     held: str
     load: str
-    streams: str
     workers: str
     slots: str
     counter: str

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from redis.exceptions import NoScriptError
 
-_INCLUDE = re.compile(r"^-- include (\w+)$", re.M)
+_INCLUDE = re.compile(r"^ *-- include (\w+)$", re.M)
 
 
 class _SyncClient(Protocol):

@@ -61,7 +61,11 @@ def _show(view: AccountView) -> None:
     click.echo(f"{view.account} (pool {view.pool}; keys {', '.join(view.keys)})")
     click.echo(f"  streams: {view.streams}{most} in use")
     for limit in view.limits:
-        lower = f", configured {limit.configured:,.0f}" if limit.limit < limit.configured else ""
+        lower = ""
+        if limit.configured is None:
+            lower = ", learned from its answers"
+        elif limit.limit < limit.configured:
+            lower = f", configured {limit.configured:,.0f}"
         click.echo(f"  {limit.dimension}: {limit.left:,.0f} free of {limit.limit:,.0f}{lower}")
     click.echo(
         f"  last hour: {view.tokens_last_hour:,} tokens, {view.refusals_last_hour} refusals (429)"

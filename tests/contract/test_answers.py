@@ -115,18 +115,54 @@ def test_strikes_lengthen_a_rest_the_provider_gave_no_time_for(line: Line) -> No
         assert expected - 100 < length <= expected * 1.05
 
 
-def test_what_rested_reopens_with_one_job_then_doubles(line: Line) -> None:
+def reopened(line: Line, jobs: int = 200) -> None:
+    """The account was refused, and its rest is just over."""
     alone(line)
     line.refuse(first(line), 429, {"retry-after": "20"})
-    line.submit(*(f"n{number}" for number in range(40)))
+    line.submit(*(f"n{number}" for number in range(jobs)))
     age(line, "model a m", int(rest(line, "model a m")) + 2)
-    assert 1 <= len(line.grant()) <= 4
-    answer = wait_until("it is not time yet", lambda: (g := line.ask()) and not g.leases and g)
-    assert answer.sleep_ms is not None
-    assert answer.sleep_ms <= 501
-    assert line.client.zcard(KEYS.normal) > 20
-    age(line, "model a m", 10_000)
-    assert line.client.zcard(KEYS.normal) == len(line.grant())
+
+
+def test_what_rested_reopens_with_one_stream_then_doubles_with_each_answer(line: Line) -> None:
+    reopened(line)
+    granted = []
+    for _ in range(8):
+        leases = line.ask().leases
+        granted.append(len(leases))
+        for lease in leases:
+            line.settle(lease, 5, ending="answered")
+    # Each answer doubles what is open; from 64 on it is open for all.
+    assert granted[0] == 1
+    assert granted[1:3] == [2, 8]
+    assert sum(granted) == 201
+
+
+def test_the_first_tokens_of_an_answer_are_enough_to_reopen(line: Line) -> None:
+    reopened(line)
+    (lease,) = line.ask().leases
+    for produced, expected in ((0, 0), (40, 2), (90, 0)):
+        held = [Held(lease, "a", produced)]
+        call = calls.renew("p", "w1", held, slots=1, lease_ms=60_000, alive_ms=60_000)
+        calls.run(line.client, call)
+        assert len(line.ask().leases) == expected
+
+
+def test_a_stream_that_ends_without_an_answer_opens_nothing_more(line: Line) -> None:
+    reopened(line)
+    for _ in range(4):
+        (lease,) = line.ask().leases
+        line.settle(lease, None)
+
+
+def test_a_refusal_while_reopening_begins_anew(line: Line) -> None:
+    reopened(line)
+    line.settle(line.ask().leases[0], 5, ending="answered")
+    one, two = line.ask().leases
+    line.refuse(one, 429, {"retry-after": "20"})
+    line.settle(two, 5, ending="answered")
+    assert rest(line, "model a m") > 19_000
+    age(line, "model a m", int(rest(line, "model a m")) + 2)
+    assert len(line.ask().leases) == 1
 
 
 def test_a_limit_of_the_day_rests_until_its_midnight(line: Line) -> None:
@@ -265,13 +301,13 @@ def test_state_that_was_lost_begins_with_empty_buckets_and_adopts_what_runs(line
     beat = calls.beat([Held(lease, "a")], calls.run(line.client, renew))
     assert beat.lost == ()
     assert beat.epoch != line.epoch
-    assert line.client.hgetall(KEYS.streams) == {b"a": b"1"}
+    assert line.streams() == {"a": 1}
     line.submit("next")
     answer = line.ask("w2")
     assert answer.leases == ()
     assert wait_until("the bucket fills", lambda: line.ask("w2").leases)
     assert line.settle(lease, 5, ending="answered")
-    assert line.client.hgetall(KEYS.streams) == {b"a": b"1"}
+    assert line.streams() == {"a": 1}
 
 
 def test_a_fresh_system_begins_with_full_buckets(line: Line) -> None:

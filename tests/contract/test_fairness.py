@@ -176,5 +176,5 @@ def test_no_job_is_ever_lost_whatever_happens(line: Line) -> None:
         assert line.client.zcard(KEYS.normal) == len(waiting)
         assert line.client.hlen(KEYS.tickets) == len(waiting) + len(held)
         assert line.client.zcard(KEYS.leases) == line.client.hlen(KEYS.held) == len(held)
-        counted = sum(map(int, line.client.hvals(KEYS.streams)))
+        counted = sum(line.streams().values())
         assert counted == len(held) <= 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from settings.model import Account, Key, Pool
@@ -10,6 +12,7 @@ from tests.conftest import Store
 from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.admission.line import Granted, Held, Lease, Patience
+from worker.admission.states import scope_state
 from worker.keys import inbox_key, pool_keys
 
 KEYS = pool_keys("p")
@@ -71,8 +74,10 @@ def settle(store: Store, lease: Lease, *, back: bool = False, wait_ms: int = 0) 
 
 
 def nothing_held(store: Store) -> bool:
-    names = (KEYS.leases, KEYS.held, KEYS.load, KEYS.streams, KEYS.tickets)
-    return not any(store.sync.exists(name) for name in names)
+    names = (KEYS.leases, KEYS.held, KEYS.load, KEYS.tickets)
+    scopes: Any = store.sync.hvals(KEYS.buckets)
+    streams = sum(scope_state(stored).used for stored in scopes)
+    return not streams and not any(store.sync.exists(name) for name in names)
 
 
 def test_jobs_are_granted_in_the_order_they_came(store: Store) -> None:

@@ -52,7 +52,7 @@ def test_what_follows_a_repeated_result_runs_once(
 
 
 def settled(cluster: Cluster) -> bool:
-    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.streams, KEYS.leases, KEYS.tickets)
+    return not cluster.client.exists(KEYS.held, KEYS.load, KEYS.leases, KEYS.tickets)
 
 
 @pytest.mark.parametrize("model", [PLAIN, "sim:500"])

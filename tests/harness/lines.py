@@ -12,16 +12,14 @@ import redis
 from settings.model import Account, Key, Pool, Settings
 from settings.secret import Secret
 from worker.admission import answers, line
-from worker.admission.line import Ending, Granted, Lease, Spent, Ticket
+from worker.admission.line import NONE, Ending, Granted, Lease, Patience, Spent, Ticket
+from worker.admission.states import ScopeState, scope_state
 from worker.keys import PoolKeys, pool_keys
 from worker.log.entries import Tokens
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 
 POOL = "p"
 KEYS: PoolKeys = pool_keys(POOL)
-#: The numbers of an account's state, as states.lua has them.
-_NUMBERS = "rt rw ru rn rb tt tw tu tn tb day day_used credit credit_at heard"
-STATE = _NUMBERS.split()
 
 
 def key(alias: str, account: str | None = None, secret: str = "s") -> Key:
@@ -42,6 +40,7 @@ class Line:
     accounts: dict[str, Account] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     epoch: str = ""
+    patience: Patience = NONE
 
     @property
     def pool(self) -> Pool:
@@ -67,6 +66,7 @@ class Line:
             handoff_ms=handoff_ms,
             alive_ms=60_000,
             epoch=self.epoch,
+            patience=self.patience,
         )
         return line.granted(POOL, line.run(self.client, call))
 
@@ -113,9 +113,16 @@ class Line:
         self.settle(lease, 0, back=verdict == "back", ending="refused")
         return verdict
 
-    def used(self, account: str) -> dict[str, float]:
-        """What the store says is used of an account."""
-        return dict(zip(STATE, self.state(KEYS.buckets, account), strict=True))
+    def used(self, scope: str) -> ScopeState:
+        """What the store says is used of an account, or of a family of its models."""
+        stored: Any = self.client.hget(KEYS.buckets, scope)
+        return scope_state(stored)
+
+    def streams(self) -> dict[str, int]:
+        """Streams in use of every scope that has any."""
+        names: Any = self.client.hkeys(KEYS.buckets)
+        scopes = [name.decode() for name in names if not name.startswith(b"day ")]
+        return {scope: used for scope in scopes if (used := self.used(scope).used)}
 
     def state(self, name: str, of: str) -> Any:
         stored: Any = self.client.hget(name, of)

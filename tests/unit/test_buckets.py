@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from lupa.lua51 import LuaRuntime
 
-from worker.admission.buckets import Bucket
+from worker.admission.buckets import CELLS, PIECES, Bucket
 from worker.scripts import script
 
 PERIOD = 60_000.0
@@ -56,13 +56,13 @@ def used_with_refunds(
     """As `taken`, but each job uses a share of its cost only, which is known after a while."""
     bucket, now = Bucket(limit, burst), 1000.0
     out: list[tuple[float, float]] = []
-    running: list[tuple[float, float, float]] = []
+    running: list[tuple[float, int, float]] = []
 
     def settle(until: float) -> None:
         nonlocal bucket
         for job in sorted(job for job in running if job[0] <= until):
             running.remove(job)
-            bucket = bucket.give_back(job[1], job[2], until)
+            bucket = bucket.correct(job[1], -job[2], until)
 
     for pause, share, used, held in asked:
         now += pause * PERIOD
@@ -70,9 +70,8 @@ def used_with_refunds(
         cost = share * limit
         for _ in range(3):
             now += bucket.wait(cost, now)
-        refund = bucket.refund(cost, cost * used, now)
         bucket = bucket.take(cost, now)
-        running.append((now + held * PERIOD, refund, bucket.owed))
+        running.append((now + held * PERIOD, bucket.piece, cost * (1 - used)))
         out.append((now, cost * used))
     return out
 
@@ -91,17 +90,25 @@ def test_what_comes_back_never_makes_a_window_exceed_the_limit(
     assert worst_window(used_with_refunds(limit, burst, asked)) <= limit * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("burst", [0.02, 0.05, 0.1])
-def test_a_backlog_of_small_jobs_uses_all_but_the_burst(burst: float) -> None:
+@pytest.mark.parametrize("burst", [0.02, 0.05, 0.1, 0.5])
+def test_a_backlog_of_small_jobs_uses_all_but_a_twentieth(burst: float) -> None:
     jobs = taken(Bucket(1000, burst), [(0.0, 0.001)] * 20_000)
     minutes = (jobs[-1][0] - jobs[0][0]) / PERIOD
-    assert len(jobs) / minutes == pytest.approx(1000 * (1 - burst), rel=0.01)
+    assert len(jobs) / minutes == pytest.approx(1000 * 20 / 21, rel=0.03)
 
 
-def test_a_job_of_the_whole_limit_is_taken_once_a_period() -> None:
+def test_what_comes_back_after_seconds_is_used_again() -> None:
+    """A backlog that uses three quarters of its estimates, settled after an eighth of a period."""
+    asked = [(0.0, 0.01, 0.75, 0.125)] * 8_000
+    jobs = used_with_refunds(1000, 0.05, asked)
+    minutes = (jobs[-1][0] - jobs[0][0]) / PERIOD
+    assert sum(cost for _, cost in jobs) / minutes > 0.94 * 0.95 * 1000
+
+
+def test_a_job_of_the_whole_limit_is_taken_once_a_period_and_a_piece() -> None:
     jobs = taken(Bucket(1000), [(0.0, 1.0)] * 5)
     gaps = [later - at for (at, _), (later, _) in pairwise(jobs)]
-    assert gaps == pytest.approx([PERIOD] * 4)
+    assert all(PERIOD <= gap <= PERIOD * 1.051 for gap in gaps)
 
 
 def test_a_job_above_the_limit_passes_alone_and_pays_for_all_of_it() -> None:
@@ -111,7 +118,7 @@ def test_a_job_above_the_limit_passes_alone_and_pays_for_all_of_it() -> None:
 
 def test_one_request_fits_at_once_however_small_the_limit() -> None:
     assert Bucket(1).wait(1, 1e9) == 0
-    assert Bucket(1).take(1, 1e9).wait(1, 1e9) == PERIOD
+    assert Bucket(1).take(1, 1e9).wait(1, 1e9) == pytest.approx(PERIOD, rel=0.051)
 
 
 def test_a_full_burst_refills_at_the_full_rate() -> None:
@@ -129,56 +136,59 @@ def test_tightening_never_loosens() -> None:
     assert bucket.tighten(500, 1000.0) == bucket
 
 
-FIELDS = ("limit", "burst", "period", "tat", "widest", "wide_until", "wide_next", "returned")
-
-
 class InLua:
     """The same operations on `buckets.lua`."""
 
     def __init__(self) -> None:
         self._lua = LuaRuntime()
         source = script("worker.admission", "buckets").source
-        exports = "{ wait = wait_for, take = take, view = view, tighten = tighten }"
+        exports = "{ wait = wait_for, take = take, tighten = tighten }"
         self._buckets = self._lua.execute(f"{source}\nreturn {exports}")
 
-    def table(self, bucket: Bucket) -> Any:
-        return self._lua.table_from({name: getattr(bucket, name) for name in FIELDS})
-
-    def ask(self, what: str, bucket: Bucket, *args: float) -> float:
-        return float(self._buckets[what](self.table(bucket), *args))
-
-    def view(self, bucket: Bucket, now: float) -> tuple[float, float, float]:
-        return self._buckets.view(self.table(bucket), now)
-
-    def change(self, what: str, bucket: Bucket, *args: float) -> Bucket:
-        table = self.table(bucket)
-        self._buckets[what](table, *args)
-        return Bucket(**{name: table[name] for name in FIELDS})
+    def ask(self, what: str, bucket: Bucket, *args: float) -> tuple[float, Bucket]:
+        """The answer, and the bucket as it is then."""
+        spec = self._lua.table_from(
+            {
+                "limit": bucket.limit,
+                "interval": bucket.interval,
+                "room": bucket.room,
+                "piece_ms": bucket.period / PIECES,
+                "strict": bucket.strict,
+                "tat": 1,
+                "at": 2,
+            }
+        )
+        state = self._lua.table_from([bucket.tat, bucket.piece, sum(bucket.pieces), *bucket.pieces])
+        answer = self._buckets[what](spec, state, *args)
+        tat, piece, total, *pieces = (state[n] for n in range(1, 4 + CELLS))
+        assert total == pytest.approx(sum(pieces), abs=1e-3)
+        return answer, replace(bucket, tat=tat, piece=int(piece), pieces=tuple(pieces))
 
 
 IN_LUA = InLua()
+
+NOW = 50 * PERIOD
 
 states = st.builds(
     Bucket,
     limits,
     st.sampled_from([0.02, 0.1, 0.5, 1.0]),
-    st.sampled_from([1000.0, PERIOD]),
-    st.floats(0, 3 * PERIOD),
-    st.floats(0, 1e6),
-    st.floats(0, 3 * PERIOD),
-    st.floats(0, 1e6),
-    st.floats(0, 3 * PERIOD),
+    st.just(PERIOD),
+    st.floats(NOW - PERIOD, NOW + PERIOD),
+    st.integers(46 * PIECES, 52 * PIECES),
+    st.tuples(*[st.integers(0, 1_000_000).map(float)] * CELLS),
 )
 
 
 @settings(max_examples=400, deadline=None)
-@given(states, st.floats(0, 2e6), st.floats(0, 3 * PERIOD))
+@given(states, st.integers(0, 2_000_000), st.floats(NOW - PERIOD, NOW + PERIOD))
 def test_the_store_computes_what_the_oracle_does(bucket: Bucket, cost: float, now: float) -> None:
-    left, _, share = IN_LUA.view(bucket, now)
-    assert left == pytest.approx(bucket.left(now))
-    assert share == pytest.approx(bucket.headroom(now))
-    assert IN_LUA.ask("wait", bucket, cost, now) == pytest.approx(bucket.wait(cost, now), abs=1e-6)
+    assert IN_LUA.ask("wait", bucket, cost, now)[0] == pytest.approx(bucket.wait(cost, now))
     for what in ("take", "tighten"):
-        changed, expected = IN_LUA.change(what, bucket, cost, now), getattr(bucket, what)(cost, now)
-        for name in FIELDS:
-            assert getattr(changed, name) == pytest.approx(getattr(expected, name))
+        changed, expected = (
+            IN_LUA.ask(what, bucket, cost, now)[1],
+            getattr(bucket, what)(cost, now),
+        )
+        assert changed.tat == pytest.approx(expected.tat)
+        assert changed.piece == expected.piece or not bucket.strict
+        assert changed.pieces == pytest.approx(expected.pieces)

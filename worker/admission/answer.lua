@@ -13,20 +13,26 @@
 -- ARGV[8]  a number from 1 to 1.05 to stretch the rest with: keys of one incident part
 -- ARGV[9]  the cause, for people
 -- ARGV[10] the dimension that was hit: 'requests', 'tokens', 'streams' or ''
--- ARGV[11] the pool's keys and limits, JSON; see offers.py
+-- ARGV[11+] the pool's keys and limits; see offers.lua
 -- Returns  'back' when the job should go back into the line, 'fail' when the request itself is
 --          refused; '' when the lease is gone
+local OFFERS = 11
 -- include pool
--- include states
+-- include offers
 -- include buckets
--- include rests
+-- include states
+-- include days
 -- include limits
+-- include scopes
+-- include rests
+-- include spent
 local job, kind = ARGV[1], ARGV[4]
+-- A limit nobody configured is not believed to be lower than this, a minute.
+local LEAST = { requests = 60, tokens = 1000 }
 local lease = decoded(redis.call('HGET', held, job))
 if not lease or lease.lease ~= tonumber(ARGV[2]) then return '' end
 if lease.answer then return lease.answer end
 
-local config = cjson.decode(ARGV[11])
 local ticket = decoded(redis.call('HGET', tickets, job))
 local model = ticket and ticket.model or ''
 
@@ -45,7 +51,8 @@ local function rest(name, ms, more)
   if ms < 0 then ms = math.min(ARGV[7], ARGV[6] * 2 ^ (math.max(1, found.strikes) - 1)) end
   ms = ms * ARGV[8]
   if is_new or now + ms > found['until'] then
-    if now >= found['until'] then found.since, found.reopened = now, 0 end
+    if now >= found['until'] then found.since = now end
+    found.open, found.out, found.at = 1, 0, 0
     found['until'] = math.max(found['until'], now + ms)
     found.cause, found.kind = ARGV[9], kind
   end
@@ -54,32 +61,39 @@ local function rest(name, ms, more)
   return is_new
 end
 
--- The provider's limit is lower than the one we kept to.
+-- The provider's limit is lower than the one we kept to, or there is one where we knew of none: what
+-- was used of it when it was met.
 local function learn(dimension)
-  local account = open_accounts(config)[lease.account]
-  if not account then return end
-  local scopes = scopes_for(account, model)
-  local scope = scopes[#scopes]
+  local scope, learned = narrowest_scope(lease.account, ticket)
+  if not scope then return end
   local lower
   if dimension == 'streams' then
-    lower = math.max(1, scope.used - 1)
-  elseif scope[dimension] then
-    lower = math.max(1, scope[dimension].limit * 0.9)
+    lower = math.max(1, scope.state[USED] - 1)
+  else
+    local bucket = scope[dimension]
+    forget(bucket, scope.state, now)
+    local used = scope.state[bucket.at + 1] - (dimension == 'tokens' and lease.tokens or 1)
+    if bucket.limit > 0 then
+      -- With little used it was somebody else who used it, or seconds that are counted: that is vague.
+      lower = used < bucket.limit * 0.4 and bucket.limit * 0.9 or math.min(bucket.limit * 0.95, used)
+    else
+      lower = math.max(LEAST[dimension] * bucket.piece_ms * PIECES / 60000, used)
+    end
+    lower = math.max(1, lower)
   end
-  if not lower then return end
-  local learned = decoded(redis.call('HGET', learned_of, scope.name)) or {}
   learned[dimension] = { lower, now }
-  redis.call('HSET', learned_of, scope.name, cjson.encode(learned))
+  write_learned(scope, learned)
 end
 
 if kind == 'auth' then
   local name, print, others = 'key ' .. lease.key, '', 0
-  for _, key in ipairs(config[1]) do
-    if key[1] == lease.key then
-      print = key[2]
+  for key = 1, KEYS_OF do
+    local alias = ARGV[ALIASES + key]
+    if alias == lease.key then
+      print = prints()[key]
     else
-      local other = decoded(redis.call('HGET', rests_of, 'key ' .. key[1]))
-      if not (other and other.print == key[2] and now < other['until']) then
+      local other = decoded(redis.call('HGET', rests_of, 'key ' .. alias))
+      if not (other and other.print == prints()[key] and now < other['until']) then
         others = others + 1
       end
     end
@@ -104,11 +118,9 @@ local ms, name = tonumber(ARGV[5]), ARGV[3] .. ' ' .. lease.account
 if ARGV[3] == 'model' then name = name .. ' ' .. model end
 if ARGV[3] == 'day' then
   name = 'account ' .. lease.account
-  for _, account in ipairs(config[2]) do
-    if ms < 0 and account[1] == lease.account then
-      ms = 86400000 - (now + account[3]) % 86400000
-    end
-  end
+  local scope = ms < 0 and narrowest_scope(lease.account, nil)
+  -- A day that rolls says nothing of its end: it is tried again like any other limit.
+  if scope and not scope.is_rolling then ms = DAY_MS - (now + scope.day_ms) % DAY_MS end
 end
 local is_new = rest(name, ms)
 if kind == 'rate' then

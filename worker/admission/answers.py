@@ -15,6 +15,7 @@ whether the job goes back; `hear` passes on what an answer's headers say of the 
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -121,7 +122,7 @@ def answer(settings: Settings, lease: Lease, rule: Ruling, failure: UpstreamFail
         random.uniform(1, 1 + _STRETCH),  # noqa: S311
         failure.message[:_CAUSE_CHARS],
         failure.dimension if failure.dimension in _LEARNED else "",
-        packed(settings.pools[lease.pool], settings.accounts),
+        *packed(settings.pools[lease.pool], settings.accounts),
     ]
     return _ANSWER, pool_keys(lease.pool).all(), args
 
@@ -134,5 +135,5 @@ def hear(settings: Settings, lease: Lease, limits: Limits) -> Call | None:
     pool = settings.pools.get(lease.pool)
     if not said or pool is None:
         return None
-    args = [lease.job_id, lease.number, packed(pool, settings.accounts), *said]
+    args = [lease.job_id, lease.number, json.dumps(said), *packed(pool, settings.accounts)]
     return _HEARD, pool_keys(lease.pool).all(), args

@@ -1,75 +1,83 @@
--- The arithmetic of one bucket: see buckets.py, which says what it guarantees and why.
+-- The arithmetic of one limit: see buckets.py, which says what it guarantees and why.
 --
--- A bucket is { limit, burst, period } (units, share of the limit, ms) with the state
--- { tat, widest, wide_until, wide_next, returned } (ms, units, ms, units, ms). Nothing here touches the store.
-local MEMORY = 1.25
+-- A bucket is { limit, interval, room, piece_ms, strict, tat, at } (units, ms a unit, ms, ms). What is
+-- used of it stands in an array: the tat in [tat], and from [at] on the number of the youngest piece,
+-- the sum of all pieces, and the pieces. Nothing here touches the store.
+local PIECES = 20
+local CELLS = PIECES + 1
 
-local function usual(bucket, now)
-  local least = bucket.limit * bucket.burst
-  if now < bucket.wide_until then return math.max(least, bucket.widest) end
-  if now < bucket.wide_until + MEMORY * bucket.period then
-    return math.max(least, bucket.wide_next)
-  end
-  return least
-end
-
-local function remember(bucket, large, now)
-  local memory = MEMORY * bucket.period
-  if large >= usual(bucket, now) then
-    bucket.widest, bucket.wide_until, bucket.wide_next = large, now + memory, 0
-  elseif now < bucket.wide_until then
-    bucket.wide_next = math.max(bucket.wide_next, large)
+-- Forget the pieces that no window reaches any more. One of another length, or a clock that was set
+-- back by more than a window, begins anew.
+local function forget(bucket, state, now)
+  local at, piece = bucket.at, math.floor(now / bucket.piece_ms)
+  local last = state[at]
+  if piece <= last and piece > last - CELLS then return end
+  if piece < last or piece > last + PIECES then
+    for cell = at + 1, at + 1 + CELLS do state[cell] = 0 end
   else
-    bucket.widest, bucket.wide_until, bucket.wide_next =
-      bucket.wide_next, bucket.wide_until + memory, large
+    for old = last + 1, piece do
+      local cell = at + 2 + old % CELLS
+      state[at + 1], state[cell] = state[at + 1] - state[cell], 0
+    end
   end
+  state[at] = piece
 end
 
-local function interval(bucket, width)
-  if bucket.burst >= 1 then return bucket.period / bucket.limit end
-  return bucket.period / math.max(bucket.limit - width, bucket.limit / 1000)
+-- Count more or fewer units in a piece, if a window still reaches it; returns whether one does.
+local function count_in(state, at, piece, units)
+  if piece > state[at] or piece <= state[at] - CELLS then return false end
+  local cell = at + 2 + piece % CELLS
+  units = math.max(units, -state[cell])
+  state[cell], state[at + 1] = state[cell] + units, state[at + 1] + units
+  return true
 end
 
-local function charge(bucket, width, cost)
-  local paced = math.min(cost * interval(bucket, width), bucket.period)
-  return math.max(paced, cost * bucket.period / bucket.limit)
+-- Milliseconds until enough of the window is forgotten.
+local function wait_in_window(bucket, state, cost, now)
+  forget(bucket, state, now)
+  local at = bucket.at
+  local missing = state[at + 1] + math.min(cost, bucket.limit) - bucket.limit
+  local piece = state[at] - CELLS
+  while missing > 0.000001 and piece < state[at] do
+    piece = piece + 1
+    missing = missing - state[at + 2 + piece % CELLS]
+  end
+  return (piece + CELLS) * bucket.piece_ms - now
 end
 
 -- Milliseconds until `cost` fits, 0 when it fits now.
-local function wait_for(bucket, cost, now)
-  local width = usual(bucket, now)
-  local fitting = math.min(cost, bucket.limit)
-  if fitting > width then
-    local unforeseen = (fitting - width) * interval(bucket, width)
-    return math.max(0, bucket.tat + unforeseen - now)
-  end
-  local room = math.min(width * interval(bucket, width), bucket.period)
-  return math.max(0, math.max(bucket.tat, now) + charge(bucket, width, cost) - now - room)
+local function wait_for(bucket, state, cost, now)
+  if bucket.limit == 0 then return 0 end
+  local room = bucket.room
+  local wait = state[bucket.tat] + math.min(cost * bucket.interval, room) - room - now
+  if bucket.strict then wait = math.max(wait, wait_in_window(bucket, state, cost, now)) end
+  return math.max(0, wait)
 end
 
--- Take `cost`; returns the milliseconds it was charged, those of one unit, and what it owes.
-local function take(bucket, cost, now)
-  local width = usual(bucket, now)
-  local fitting = math.min(cost, bucket.limit)
-  if fitting > bucket.limit * bucket.burst then remember(bucket, fitting, now) end
-  width = math.max(width, fitting)
-  local ms = charge(bucket, width, cost)
-  bucket.tat = math.max(bucket.tat, now) + ms
-  return ms, interval(bucket, width), bucket.tat + bucket.returned
-end
-
--- What could be taken now in small pieces, what is small, and the share of the burst that is free.
-local function view(bucket, now)
-  local width = usual(bucket, now)
-  local each = interval(bucket, width)
-  local room = math.min(width * each, bucket.period)
-  local left = math.max(0, room - math.max(0, bucket.tat - now))
-  return left / each, width, left / room
+-- Take `cost`; returns the piece it counts in.
+local function take(bucket, state, cost, now)
+  state[bucket.tat] = math.max(state[bucket.tat], now) + cost * bucket.interval
+  forget(bucket, state, now)
+  count_in(state, bucket.at, state[bucket.at], cost)
+  return state[bucket.at]
 end
 
 -- Nobody may take more than `left` units now; only ever tightens.
-local function tighten(bucket, left, now)
-  local width = usual(bucket, now)
-  local room = math.min(width * interval(bucket, width), bucket.period)
-  bucket.tat = math.max(bucket.tat, now + math.max(0, room - left * interval(bucket, width)))
+local function tighten(bucket, state, left, now)
+  if bucket.strict then
+    forget(bucket, state, now)
+    local more = bucket.limit - state[bucket.at + 1] - left
+    if more > 0 then count_in(state, bucket.at, state[bucket.at], more) end
+  else
+    local behind = bucket.room - left * bucket.interval
+    if behind > 0 then state[bucket.tat] = math.max(state[bucket.tat], now + behind) end
+  end
+end
+
+-- As if all of the limit had been used evenly up to now.
+local function use_up(bucket, state, now)
+  state[bucket.tat] = math.max(state[bucket.tat], now + bucket.room)
+  forget(bucket, state, now)
+  for cell = bucket.at + 2, bucket.at + 1 + CELLS do state[cell] = bucket.limit / CELLS end
+  state[bucket.at + 1] = bucket.limit
 end

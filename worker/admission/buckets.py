@@ -1,114 +1,130 @@
-"""The arithmetic of one limit, without a store: GCRA with a burst, and jobs larger than it.
+"""The arithmetic of one limit, without a store: an even pace with a burst, and a sliding window.
 
-The rule it owns: with `burst` below 1, what is taken in any window of one period never exceeds
-the limit. A bucket refills at the rate of the limit less its width, and holds its width at once:
-together that is the limit. The width is the burst, or the largest job of the last period if that
-is larger, since a job is taken whole; a job that makes it grow waits for what was given out before
-at the old rate, as if it had been foreseen. With `burst` 1 the bucket is the one most providers
-have: it refills at the full rate, and up to twice the limit fits into one unlucky window.
+The rule it owns: with `burst` below 1, what is taken in any window of one period never exceeds the
+limit, whatever is given back meanwhile. A period is counted in pieces, and what is taken counts in
+the piece of its time until no window reaches that any more: one piece longer than the period. What
+comes back is taken out of the piece it counted in, so it can be used again at once, and by nobody
+twice. The pace spreads the limit evenly over a period and one piece, so all but 1/21 of it can be
+used; the burst is what may be ahead of the pace. A job larger than the burst waits until the pace
+has caught up, and is taken whole.
 
-`buckets.lua` is the same in the store; this one is its oracle, and what benchmarks judge by.
-Times are milliseconds, amounts whatever the limit counts.
+With `burst` 1 the bucket is the one most providers have: it holds a period's worth and refills
+evenly, and up to twice the limit fits into one unlucky window.
+
+`buckets.lua` is the same in the store; this one is its oracle, and what benchmarks judge by. Times
+are milliseconds, amounts whatever the limit counts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-#: Periods a large job is remembered: one is needed, a little more lets the next follow at once.
-MEMORY = 1.25
+PIECES = 20
+#: A window that does not begin with a piece reaches one more.
+CELLS = PIECES + 1
+
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """`tat`: when everything taken so far is paid off."""
+    """`tat`: when everything taken so far is paid off, at the pace."""
 
     limit: float
     burst: float = 0.05
     period: float = 60_000.0
     tat: float = 0.0
-    #: The largest job of late, until when it counts, and the largest that came after it.
-    widest: float = 0.0
-    wide_until: float = 0.0
-    wide_next: float = 0.0
-    #: All that was ever given back, in ms.
-    returned: float = 0.0
+    #: The number of the youngest piece, and the units in all of them by number modulo CELLS.
+    piece: int = 0
+    pieces: tuple[float, ...] = (0.0,) * CELLS
 
     def wait(self, cost: float, now: float) -> float:
         """How long until `cost` fits; 0 when it fits now. Always finite."""
-        width = self._width(now)
-        fitting = min(cost, self.limit)
-        if fitting > width:
-            return max(0.0, self.tat + (fitting - width) * self._interval(width) - now)
-        behind = max(self.tat, now) + self._charge(width, cost) - now
-        return max(0.0, behind - self._room(width))
+        room = self.room
+        wait = self.tat + min(cost * self.interval, room) - room - now
+        if self.strict:
+            wait = max(wait, self._wait_in_window(cost, now))
+        return max(0.0, wait)
 
     def take(self, cost: float, now: float) -> Bucket:
-        """The bucket after `cost` was taken, fitting or not."""
-        fitting = min(cost, self.limit)
-        bucket = self._remembering(fitting, now) if fitting > self.limit * self.burst else self
-        charge = self._charge(max(self._width(now), fitting), cost)
-        return replace(bucket, tat=max(self.tat, now) + charge)
+        """The bucket after `cost` was taken, fitting or not; it counts in its `piece`."""
+        bucket = replace(self._forgetting(now), tat=max(self.tat, now) + cost * self.interval)
+        return bucket._counting(bucket.piece, cost)
 
-    def refund(self, cost: float, used: float, now: float) -> float:
-        """What comes back of a charge made now when less than `cost` turns out to be used, in ms.
-
-        It is no share of it: a large job pays for its width, too.
-        """
-        width = max(self._width(now), min(cost, self.limit))
-        return self._charge(width, cost) - self._charge(width, used)
-
-    @property
-    def owed(self) -> float:
-        """Right behind a take: when its charge is paid off, by a clock that every return sets
-        back."""
-        return self.tat + self.returned
-
-    def give_back(self, ms: float, owed: float, now: float) -> Bucket:
-        """Undo a part of a charge; only what time has not paid off yet can come back."""
-        left = max(0.0, min(ms, owed - self.returned - now))
-        return replace(self, tat=self.tat - left, returned=self.returned + left)
+    def correct(self, piece: int, units: float, now: float) -> Bucket:
+        """Count more or fewer units for what was taken in `piece`."""
+        tat = self.tat if units < 0 else max(self.tat, now)
+        bucket = replace(self, tat=tat + units * self.interval)
+        if not bucket._reaches(piece):
+            # What turns out to be more is owed from now on.
+            piece = bucket.piece
+            units = max(0.0, units)
+        return bucket._counting(piece, units)
 
     def headroom(self, now: float) -> float:
         """The share of the burst that is free, from 0 to 1."""
-        return max(0.0, 1 - max(0.0, self.tat - now) / self._room(self._width(now)))
+        return max(0.0, 1 - max(0.0, self.tat - now) / self.room)
 
     def left(self, now: float) -> float:
-        """What could be taken now in small pieces."""
-        width = self._width(now)
-        return max(0.0, self._room(width) - max(0.0, self.tat - now)) / self._interval(width)
+        """What is left of the limit in the window that ends now, or of the provider's bucket."""
+        if self.strict:
+            return max(0.0, self.limit - sum(self._forgetting(now).pieces))
+        return self.limit * self.headroom(now)
 
     def tighten(self, left: float, now: float) -> Bucket:
         """Let nobody take more than `left` now; only ever tightens."""
-        width = self._width(now)
-        behind = max(0.0, self._room(width) - left * self._interval(width))
-        return replace(self, tat=max(self.tat, now + behind))
+        if not self.strict:
+            behind = max(0.0, self.room - left * self.interval)
+            return replace(self, tat=max(self.tat, now + behind)) if behind else self
+        bucket = self._forgetting(now)
+        return bucket._counting(bucket.piece, max(0.0, bucket.left(now) - left))
 
-    def _width(self, now: float) -> float:
-        least = self.limit * self.burst
-        if now < self.wide_until:
-            return max(least, self.widest)
-        forgotten = self.wide_until + MEMORY * self.period
-        return max(least, self.wide_next) if now < forgotten else least
+    @property
+    def strict(self) -> bool:
+        return self.burst < 1
 
-    def _remembering(self, large: float, now: float) -> Bucket:
-        """What counts is the largest job; when it is forgotten, the largest that came after it."""
-        memory = MEMORY * self.period
-        if large >= self._width(now):
-            return replace(self, widest=large, wide_until=now + memory, wide_next=0.0)
-        if now < self.wide_until:
-            return replace(self, wide_next=max(self.wide_next, large))
-        until = self.wide_until + memory
-        return replace(self, widest=self.wide_next, wide_until=until, wide_next=large)
+    @property
+    def interval(self) -> float:
+        """Milliseconds of one unit at the pace."""
+        return interval(self.limit, self.burst, self.period)
 
-    def _interval(self, width: float) -> float:
-        if self.burst >= 1:
-            return self.period / self.limit
-        return self.period / max(self.limit - width, self.limit / 1000)
+    @property
+    def room(self) -> float:
+        return room(self.burst, self.period)
 
-    def _charge(self, width: float, cost: float) -> float:
-        paced = min(cost * self._interval(width), self.period)
-        return max(paced, cost * self.period / self.limit)
+    def _wait_in_window(self, cost: float, now: float) -> float:
+        bucket = self._forgetting(now)
+        missing = sum(bucket.pieces) + min(cost, self.limit) - self.limit
+        piece = bucket.piece - CELLS
+        while missing > _ROUNDING and piece < bucket.piece:
+            piece += 1
+            missing -= bucket.pieces[piece % CELLS]
+        return (piece + CELLS) * self.period / PIECES - now
 
-    def _room(self, width: float) -> float:
-        return min(width * self._interval(width), self.period)
+    def _forgetting(self, now: float) -> Bucket:
+        piece, last = int(now // (self.period / PIECES)), self.piece
+        if last - CELLS < piece <= last:
+            return self
+        if piece < last or piece > last + PIECES:
+            return replace(self, piece=piece, pieces=(0.0,) * CELLS)
+        gone = {old % CELLS for old in range(last + 1, piece + 1)}
+        kept = (0.0 if cell in gone else units for cell, units in enumerate(self.pieces))
+        return replace(self, piece=piece, pieces=tuple(kept))
+
+    def _reaches(self, piece: int) -> bool:
+        return self.piece - CELLS < piece <= self.piece
+
+    def _counting(self, piece: int, units: float) -> Bucket:
+        pieces = list(self.pieces)
+        pieces[piece % CELLS] = max(0.0, pieces[piece % CELLS] + units)
+        return replace(self, pieces=tuple(pieces))
+
+
+def interval(limit: float, burst: float, period: float) -> float:
+    """Milliseconds of one unit at the pace."""
+    return period / limit * (CELLS / PIECES if burst < 1 else 1)
+
+
+def room(burst: float, period: float) -> float:
+    """How far ahead of the pace one may be, in ms."""
+    return period * burst * CELLS / PIECES if burst < 1 else period

@@ -8,20 +8,23 @@
 -- include pool
 -- include tickets
 -- include progress
+-- include waking
 local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
 if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
 -- Start-time fair queueing: a tenant's jobs follow each other at the distance of their cost, and
 -- none begins before the class has come to where it is now, so that idle time is not saved up.
-local tenant = ticket.class .. '/' .. ticket.tenant
-local reached = reached_by(ticket.class)
-local turn = math.max(reached, tonumber(redis.call('HGET', turns, tenant) or 0))
+local tenant, progress = ticket.class .. '/' .. ticket.tenant, read_progress()
+local turn = math.max(turn_of(ticket.class, progress), tonumber(redis.call('HGET', turns, tenant) or 0))
 -- Where turns are equal, who came first is first.
-ticket.turn = turn + redis.call('INCR', counter) % 1000000 / 1000000
-local size = decoded(redis.call('HGET', sizes, ticket.kind))
-ticket.cost = math.max(1, ticket.prompt + expected_output(ticket, size))
+progress[12] = (progress[12] + 1) % 1000000
+write_progress(progress)
+ticket.turn = turn + progress[12] / 1000000
+local input, output = expected_tokens(ticket, decoded(redis.call('HGET', sizes, ticket.kind)))
+ticket.cost = math.max(1, input + output)
 ticket.tries = 0
-redis.call('HSET', turns, tenant, exact(turn + ticket.cost))
+redis.call('HSET', turns, tenant,
+  string.format('%.3f', turn + ticket.cost / (ticket.weight or 1)))
 redis.call('HSET', tickets, job, cjson.encode(ticket))
 if wait_ms > 0 then
   redis.call('ZADD', delayed, math.floor(now + wait_ms), job)

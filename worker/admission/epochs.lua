@@ -1,17 +1,19 @@
 -- Noticing that the store lost its state: whoever knows another epoch than the store's own
 -- remembers more than it does. Needs pool.
 
--- The epoch, and whether the caller's leases were granted by a state that is gone.
+-- The epoch, whether buckets count as empty from now on, when somebody was seen last, and whether
+-- the caller does not know this epoch: what it holds was granted by a state that is gone, or it
+-- holds nothing yet.
 local function meet(known)
-  local id = redis.call('HGET', epoch, 'id')
+  local id, empty, seen = unpack(redis.call('HMGET', epoch, 'id', 'empty', 'seen'))
+  if id and known == id then return id, empty, seen, false end
   if not id then
-    id = exact(now)
+    id = string.format('%.3f', now)
     redis.call('HSET', epoch, 'id', id)
   end
-  if known == '' or known == id then return id, false end
-  -- What was used before is not known any more, so all of it counts as used.
-  if redis.call('HSETNX', epoch, 'lost:' .. known, 1) == 1 then
+  if known ~= '' and redis.call('HSETNX', epoch, 'lost:' .. known, 1) == 1 then
     redis.call('HSET', epoch, 'empty', 1)
+    empty = 1
   end
-  return id, true
+  return id, empty, seen, true
 end

@@ -8,65 +8,126 @@
 -- ARGV[4]  ms from grant to claim
 -- ARGV[5]  ms the worker counts as alive without being heard of
 -- ARGV[6]  the epoch the worker knows, '' for none
--- ARGV[7]  the pool's keys and limits, JSON; see offers.py
--- ARGV[8]  ms without any call after which the store was out of reach, 0: never
--- ARGV[9]  ms that everybody is given then
+-- ARGV[7]  ms without any call after which the store was out of reach, 0: never
+-- ARGV[8]  ms that everybody is given then
+-- ARGV[9+] the pool's keys and limits; see offers.lua
 -- Returns  {sleep_ms (-1: until woken), granted, reclaimed, gone, epoch}
 --          granted: {job, lease, alias} flat; reclaimed: {job, worker} flat; gone: workers that
 --          were not heard of any more, told until they are forgotten
+local OFFERS = 9
 -- include pool
--- include workers
--- include tickets
--- include states
--- include leases
 -- include buckets
--- include limits
--- include rests
+-- include states
+-- include tickets
+-- include days
 -- include progress
--- include epochs
--- include outages
--- include picking
 local worker, room = ARGV[1], tonumber(ARGV[2]) - tonumber(ARGV[3])
 
-notice_outage(ARGV[6], tonumber(ARGV[8]), tonumber(ARGV[9]))
--- The heartbeat says often enough who is alive; here it is said of those that have none yet.
-local alive_until = redis.call('ZSCORE', workers, worker)
-if not alive_until or tonumber(alive_until) < now + ARGV[5] / 2 then
-  hear_of(worker, ARGV[2], ARGV[5])
-end
-local gone = silent_workers()
-
+-- Until when nothing of a sorted set of times happens; mostly that is all there is to know.
 local function first_of(set)
   local score = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
   return score and tonumber(score) or math.huge
 end
 
-local reclaimed = {}
-local expiry, due = first_of(leases), first_of(delayed)
-if expiry <= now then
+-- The heartbeat says often enough who is alive; here it is said of those that have none yet.
+local function look_after_workers()
+  -- include workers
+  local alive_until = redis.call('ZSCORE', workers, worker)
+  if not alive_until or tonumber(alive_until) < now + ARGV[5] / 2 then
+    hear_of(worker, ARGV[2], ARGV[5])
+  end
+  return silent_workers()
+end
+
+local function look_after_time(reclaimed)
+  -- include rests
+  -- include leases
   for _, job in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 200)) do
     local lease = cjson.decode(redis.call('HGET', held, job))
-    free(job, lease)
-    correct_charge(lease, nil, lease.run == '')
+    free(job, lease, nil, lease.run == '')
+    report(lease, false)
     return_to_line(job, lease, 0)
     table.insert(reclaimed, job)
     table.insert(reclaimed, lease.worker)
   end
-  expiry = first_of(leases)
-end
-if due <= now then
   for _, job in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 1000)) do
     redis.call('ZREM', delayed, job)
     stand_in_line(job, cjson.decode(redis.call('HGET', tickets, job)))
   end
-  due = first_of(delayed)
 end
 
-local id = meet(ARGV[6])
+-- include epochs
+-- include outages
+local id, empty, seen, is_stranger = meet(ARGV[6])
+notice_outage(ARGV[6], seen, tonumber(ARGV[7]), tonumber(ARGV[8]))
+local gone, reclaimed = {}, {}
+if is_stranger or first_of(workers) < now + ARGV[5] / 2 then gone = look_after_workers() end
+local expiry, due = first_of(leases), first_of(delayed)
+if expiry <= now or due <= now then
+  look_after_time(reclaimed)
+  expiry, due = first_of(leases), first_of(delayed)
+end
+
+-- Leases for up to `room` jobs, ms until the next one fits (nil: nobody knows), and whether nobody
+-- waits any more.
+local function grant_all()
+  -- include queues
+  local progress, queues = read_progress(), {}
+  for i, class in ipairs(CLASSES) do
+    queues[i] = { class = class, line = lines[class], page = {}, at = 0, passed = 0, taken = {},
+      again = progress[1 + i], turn = progress[4 + i] }
+  end
+  local size = math.min(PAGE, room)
+  if not next_class(queues, progress[1], size) then return {}, nil, true end
+  -- include offers
+  -- include limits
+  -- include opening
+  -- include picking
+  if empty then empty_buckets() end
+  local out, claimed, soonest, head, looked = { jobs = {}, leases = {} }, {}, nil, nil, 0
+  while room > 0 and looked < LOOK do
+    local queue, start, job, text = next_class(queues, progress[1], size)
+    if not queue then break end
+    local ticket = cjson.decode(text)
+    local key, other, open = best_key(ticket, claimed, progress[10])
+    queue.at, queue.passed = queue.at + 1, queue.passed + 1
+    if key then
+      lease_out(out, job, ticket, key)
+      queue.taken[#queue.taken + 1] = job
+      progress[1], queue.again = start, start + ticket.cost / WEIGHTS[queue.class]
+      progress[10], queue.turn = key, math.max(queue.turn, ticket.turn)
+      room = room - 1
+    else
+      looked, size = looked + 1, PAGE
+      if other.wait < math.huge then soonest = math.min(soonest or math.huge, other.wait) end
+      head = head or { job = job, reason = other.reason, at = now,
+        ['until'] = other.wait < math.huge and now + other.wait or nil }
+      -- What comes next on that account is for this job: smaller ones do not overtake it for ever.
+      if other.paced then claimed[other.account] = true end
+      if not open then break end
+    end
+  end
+
+  local granted = write_leases(out, queues)
+  if #granted > 0 then
+    for i, queue in ipairs(queues) do progress[1 + i], progress[4 + i] = queue.again, queue.turn end
+    local gap = progress[8] > 0 and (now - progress[8]) * 3 / #granted or 0
+    progress[8], progress[9] = now, progress[9] + (gap - progress[9]) / 8
+  end
+  if head then
+    redis.call('SET', blocked, cjson.encode(head), 'PX', 60000)
+    progress[11] = 1
+  elseif progress[11] == 1 and #granted > 0 then
+    redis.call('DEL', blocked)
+    progress[11] = 0
+  end
+  write_progress(progress)
+  return granted, soonest, not head and room > 0
+end
+
 room = room - tonumber(redis.call('HGET', load, worker) or 0)
 local granted, soonest, is_empty = {}, nil, nil
-if room > 0 then granted, soonest, is_empty = grant_all(worker, room) end
-room = room - #granted / 3
+if room > 0 then granted, soonest, is_empty = grant_all() end
 if is_empty then
   redis.call('DEL', nudge, blocked)
   if due == math.huge then redis.call('DEL', turns) end
@@ -82,7 +143,7 @@ if soonest then
   if at and owner ~= worker and at > now - PACE_MS and at <= now + soonest + PACE_MS then
     soonest = at - now + LATE_MS
   else
-    redis.call('SET', alarm, exact(now + soonest) .. ' ' .. worker)
+    redis.call('SET', alarm, string.format('%.3f %s', now + soonest, worker))
   end
 elseif room <= 0 and not is_empty then
   -- Without a free slot it will not come: someone else has to look after what still waits.

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from worker.admission import states
+
 
 class HoldUp(NamedTuple):
     """`reason`: "" when it only waits for its turn. `starts_ms`: when it is expected to start, on
@@ -27,7 +29,7 @@ def hold_up(
     """`ahead`: how many jobs stand before it; `blocked`, `progress`: as the line has them."""
     if running >= slots:
         return HoldUp(f"all {slots} slots of the workers are taken", None)
-    pace_ms = msgspec.json.decode(progress)[-1] if progress else 0.0
+    pace_ms = states.progress(progress).pace
     head: dict[str, Any] = msgspec.json.decode(blocked) if blocked else {}
     until = head.get("until")
     reason = str(head.get("reason", ""))

@@ -1,35 +1,40 @@
--- Ending leases. Needs pool, tickets, states.
+-- Ending leases. Needs pool, tickets, buckets, states, days.
 local function decrement(hash, field)
   if redis.call('HINCRBY', hash, field, -1) <= 0 then redis.call('HDEL', hash, field) end
 end
 
--- Free the slot of the worker and the streams of the account.
-local function free(job, lease)
+-- Charge more or fewer units for what was taken in `piece`. What is more than was reserved, and of a
+-- time no window reaches any more, is owed from now on.
+local function correct(state, tat, at, piece, units, unit_ms)
+  if units > 0 then state[tat] = math.max(state[tat], now) end
+  state[tat] = state[tat] + units * unit_ms
+  if not count_in(state, at, piece, units) and units > 0 then
+    count_in(state, at, state[at], units)
+  end
+end
+
+-- Units a lease was charged too few or too many of.
+local function difference(lease, tokens)
+  if tokens < lease.tokens and lease.mode == 'admission' then return 0 end
+  return tokens - lease.tokens
+end
+
+-- End a lease: its streams are free again, and what it was charged is corrected to what it used.
+-- `tokens` nil keeps the estimate; one that never started gives everything back, the request too.
+local function free(job, lease, tokens, unused)
   redis.call('ZREM', leases, job)
   redis.call('HDEL', held, job)
   decrement(load, lease.worker)
-  for _, taken in ipairs(lease.taken) do decrement(streams, taken[1]) end
-end
-
--- What a lease was charged too much or too little for the tokens it used, in ms.
-local function difference(lease, tokens, tokens_ms, token_ms)
-  if tokens > lease.tokens then return tokens_ms * (tokens / math.max(1, lease.tokens) - 1) end
-  return lease.mode == 'admission' and 0 or math.min(tokens * token_ms, tokens_ms) - tokens_ms
-end
-
--- Correct what a lease was charged to what it used: `tokens` nil keeps the estimate, and a lease
--- that never started gives everything back, the request as well.
-local function correct_charge(lease, tokens, unused)
-  if not tokens and not unused then return end
   for _, taken in ipairs(lease.taken) do
-    local scope, day, request_ms, request_owes, tokens_ms, token_ms, tokens_owe = unpack(taken)
+    local scope, day, piece, request_ms, token_ms = unpack(taken)
     local state = read_state(redis.call('HGET', buckets_of, scope))
+    state[USED] = math.max(0, state[USED] - 1)
     if unused then
-      correct(state, TT, TB, -tokens_ms, tokens_owe)
-      correct(state, RT, RB, -request_ms, request_owes)
-      if state[DAY] == day then state[USED] = math.max(0, state[USED] - 1) end
-    else
-      correct(state, TT, TB, difference(lease, tokens, tokens_ms, token_ms), tokens_owe)
+      correct(state, RT, RW, piece, -1, request_ms)
+      correct(state, TT, TW, piece, -lease.tokens, token_ms)
+      give_back_day(scope, state, day)
+    elseif tokens then
+      correct(state, TT, TW, piece, difference(lease, tokens), token_ms)
     end
     write_state(scope, state)
   end

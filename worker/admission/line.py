@@ -165,8 +165,8 @@ def grant(
     epoch: str = "",
     patience: Patience = NONE,
 ) -> Call:
-    config = packed(pool, accounts)
-    args = [worker, slots, elsewhere, handoff_ms, alive_ms, epoch, config, *patience]
+    args: list[Any] = [worker, slots, elsewhere, handoff_ms, alive_ms, epoch, *patience]
+    args += packed(pool, accounts)
     return _GRANT, pool_keys(pool.name).all(), args
 
 

@@ -8,13 +8,16 @@ its alias and a fingerprint, by which a replaced secret is told from a bad one.
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from typing import get_args
 
 import msgspec
 
-from settings.model import Account, Key, Limits, Pool
+from settings.model import ROLLING_DAY, Account, Accounting, Key, Limits, Pool
+from worker.admission.buckets import room
 
 _MINUTE_MS = 60_000
 #: `slices` keeps a limit in every piece of this length.
@@ -22,8 +25,11 @@ _SLICE_MS = 10_000
 
 _FINGERPRINT_CHARS = 12
 
+#: As offers.lua counts them.
+_MODES: tuple[Accounting, ...] = get_args(Accounting)
 
-class Scope(msgspec.Struct, frozen=True, array_like=True):
+
+class Scope(msgspec.Struct, frozen=True):
     """Limits in units per `period` (ms); 0 for none. `models` is a Lua pattern, "" for all."""
 
     name: str
@@ -36,30 +42,24 @@ class Scope(msgspec.Struct, frozen=True, array_like=True):
     period: float
 
 
-class Offer(msgspec.Struct, frozen=True, array_like=True):
-    """One key of the pool."""
-
-    alias: str
-    print: str
-    account: str
-
-
-class Owner(msgspec.Struct, frozen=True, array_like=True):
+class Owner(msgspec.Struct, frozen=True):
     """One account: its own limits first, then those of its families."""
 
     name: str
-    mode: str
-    day_ms: int
+    mode: Accounting
+    #: How far its day is ahead of UTC, in ms; None: the day is the last 24 hours, whenever.
+    day_ms: int | None
     scopes: tuple[Scope, ...]
 
 
-class Offers(msgspec.Struct, frozen=True, array_like=True):
-    keys: tuple[Offer, ...]
+class Offers(msgspec.Struct, frozen=True):
+    #: The keys as (alias, fingerprint, account).
+    keys: tuple[tuple[str, str, str], ...]
     accounts: tuple[Owner, ...]
 
 
-def packed(pool: Pool, accounts: Mapping[str, Account]) -> bytes:
-    """The JSON the scripts take."""
+def packed(pool: Pool, accounts: Mapping[str, Account]) -> tuple[str | bytes | int, ...]:
+    """The arguments the scripts take; see offers.lua."""
     return _offers(pool, *_owners(pool, accounts))[1]
 
 
@@ -76,7 +76,7 @@ def fingerprint(key: Key) -> str:
 
 def _owners(
     pool: Pool, accounts: Mapping[str, Account]
-) -> tuple[tuple[Account, ...], tuple[int, ...]]:
+) -> tuple[tuple[Account, ...], tuple[int | None, ...]]:
     named = dict.fromkeys(key.account for key in pool.keys)
     owners = tuple(accounts.get(name) or Account(name=name) for name in named)
     return owners, tuple(_day_ms(owner.day_zone) for owner in owners)
@@ -84,16 +84,52 @@ def _owners(
 
 @lru_cache(64)
 def _offers(
-    pool: Pool, owners: tuple[Account, ...], day_ms: tuple[int, ...]
-) -> tuple[Offers, bytes]:
+    pool: Pool, owners: tuple[Account, ...], day_ms: tuple[int | None, ...]
+) -> tuple[Offers, tuple[str | bytes | int, ...]]:
     offers = Offers(
-        keys=tuple(Offer(key.alias, fingerprint(key), key.account) for key in pool.keys),
+        keys=tuple((key.alias, fingerprint(key), key.account) for key in pool.keys),
         accounts=tuple(_owner(*pair) for pair in zip(owners, day_ms, strict=True)),
     )
-    return offers, msgspec.json.encode(offers)
+    return offers, _arguments(offers)
 
 
-def _owner(account: Account, day_ms: int) -> Owner:
+def _arguments(offers: Offers) -> tuple[str | bytes | int, ...]:
+    scopes = [(owner, scope) for owner in offers.accounts for scope in owner.scopes]
+    first: dict[str, int] = {}
+    for at, (owner, _) in enumerate(scopes, 1):
+        first.setdefault(owner.name, at)
+    count = {owner.name: len(owner.scopes) for owner in offers.accounts}
+    places = [place for *_, name in offers.keys for place in (first[name], count[name])]
+    hot = [part for _, scope in scopes for part in (scope.streams, room(scope.burst, scope.period))]
+    rare = ([print_ for _, print_, _ in offers.keys], [scope.models for _, scope in scopes])
+    return (
+        len(offers.keys),
+        len(scopes),
+        *(alias for alias, *_ in offers.keys),
+        *(scope.name for _, scope in scopes),
+        struct.pack(f"<{len(places)}d", *places),
+        struct.pack(f"<{len(hot)}d", *hot),
+        b"".join(_numbers(owner, scope) for owner, scope in scopes),
+        msgspec.json.encode(rare),
+    )
+
+
+def _numbers(owner: Owner, scope: Scope) -> bytes:
+    return struct.pack(
+        "<9d",
+        scope.streams,
+        scope.requests,
+        scope.tokens,
+        scope.day,
+        scope.burst,
+        scope.period,
+        _MODES.index(owner.mode),
+        owner.day_ms or 0,
+        owner.day_ms is None,
+    )
+
+
+def _owner(account: Account, day_ms: int | None) -> Owner:
     families = (
         _scope(f"{account.name}/{family.models}", lua_pattern(family.models), family, account)
         for family in account.families
@@ -117,8 +153,10 @@ def _scope(name: str, models: str, limits: Limits, account: Account) -> Scope:
     )
 
 
-def _day_ms(zone: str) -> int:
-    """How far the zone is ahead of UTC now."""
+def _day_ms(zone: str) -> int | None:
+    """How far the zone is ahead of UTC now; None where the day has no beginning."""
+    if zone == ROLLING_DAY:
+        return None
     if zone == "UTC":
         return 0
     from zoneinfo import ZoneInfo

@@ -6,7 +6,8 @@ pool, so they belong to one moment but for the time the reading takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,21 +16,24 @@ import redis
 from settings.model import Account, Pool, Settings
 from worker.admission.buckets import Bucket
 from worker.admission.offers import Scope, offered
+from worker.admission.states import ScopeState, rolling_day, scope_state
 from worker.keys import PoolKeys, pool_keys
 
 #: As rests.lua has them, and limits.lua the regrowth.
 _PIECE_MS, _PIECES = 300_000, 12
 _REGROWTH = 0.02
 _FOR_EVER_MS = 2**53 - 1
+DAY_MS = 86_400_000
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
-    """One limit: how much of it is free now, and the limit itself; lower than configured if so."""
+    """One limit: how much of it is free now, and the limit itself; lower than configured if so, or
+    learned where none was."""
 
     dimension: str
     left: float
     limit: float
-    configured: float
+    configured: float | None
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +62,7 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     """What one pipeline read of a pool."""
 
     now: float
-    buckets: dict[str, list[float]]
-    streams: dict[str, int]
+    buckets: dict[str, bytes]
     rests: dict[str, dict[str, Any]]
     learned: dict[str, dict[str, list[float]]]
     spent: dict[str, int]
@@ -90,16 +93,15 @@ def enable(client: redis.Redis, settings: Settings, alias: str) -> bool:
 def _read(client: redis.Redis, keys: PoolKeys) -> PoolState:
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
-    for name in (keys.buckets, keys.streams, keys.rests, keys.learned, keys.spent):
+    for name in (keys.buckets, keys.rests, keys.learned, keys.spent):
         pipeline.hgetall(name)
-    (seconds, micros), *found = pipeline.execute()
-    buckets, streams, rests, learned, spent = (
+    (seconds, micros), buckets, *found = pipeline.execute()
+    rests, learned, spent = (
         {name.decode(): msgspec.json.decode(value) for name, value in raw.items()} for raw in found
     )
     return PoolState(
         now=seconds * 1000 + micros / 1000,
-        buckets=buckets,
-        streams=streams,
+        buckets={name.decode(): value for name, value in buckets.items()},
         rests=rests,
         learned=learned,
         spent=spent,
@@ -112,8 +114,8 @@ def _views(pool: Pool, accounts: Mapping[str, Account], state: PoolState) -> lis
         AccountView(
             pool=pool.name,
             account=scope.name,
-            keys=tuple(key.alias for key in pool.keys if key.account == owner.name),
-            streams=state.streams.get(scope.name, 0),
+            keys=tuple(alias for alias, _, account in offers.keys if account == owner.name),
+            streams=scope_state(state.buckets.get(scope.name)).used,
             streams_limit=scope.streams or None,
             limits=tuple(_limits(scope, state, owner.day_ms)),
             rests=tuple(_rests(pool, owner.name, state)) if scope is owner.scopes[0] else (),
@@ -125,30 +127,43 @@ def _views(pool: Pool, accounts: Mapping[str, Account], state: PoolState) -> lis
     ]
 
 
-def _limits(scope: Scope, state: PoolState, day_ms: int) -> list[Limit]:
-    numbers = state.buckets.get(scope.name, [0.0] * 15)
-    share, learned = 60_000 / scope.period, state.learned.get(scope.name, {})
-    found = []
-    for dimension, configured, at in (("requests", scope.requests, 0), ("tokens", scope.tokens, 5)):
-        if configured:
-            limit = min(configured, _grown(learned.get(dimension, [configured, state.now]), state))
-            bucket = Bucket(limit, scope.burst, scope.period, *numbers[at : at + 5])
-            found.append(
-                Limit(
-                    dimension=f"{dimension}/min",
-                    left=limit * bucket.headroom(state.now) * share,
-                    limit=limit * share,
-                    configured=configured * share,
-                )
-            )
-    if scope.day:
-        today = int((state.now + day_ms) // 86_400_000)
-        used = numbers[11] if numbers[10] == today else 0
-        left = max(0, scope.day - used)
-        found.append(
-            Limit(dimension="requests/day", left=left, limit=scope.day, configured=scope.day)
+def _limits(scope: Scope, state: PoolState, day_ms: int | None) -> Iterator[Limit]:
+    numbers = scope_state(state.buckets.get(scope.name))
+    share = 60_000 / scope.period
+    for dimension, configured, limit, bucket in _buckets(scope, state, numbers):
+        yield Limit(
+            dimension=f"{dimension}/min",
+            left=bucket.left(state.now) * share,
+            limit=limit * share,
+            configured=configured * share or None,
         )
-    return found
+    if scope.day:
+        left = max(0, scope.day - _used_today(scope, state, numbers, day_ms))
+        yield Limit(dimension="requests/day", left=left, limit=scope.day, configured=scope.day)
+
+
+def _buckets(
+    scope: Scope, state: PoolState, numbers: ScopeState
+) -> Iterator[tuple[str, float, float, Bucket]]:
+    learned = state.learned.get(scope.name, {})
+    for dimension, configured, tat, window in (
+        ("requests", scope.requests, numbers.requests_tat, numbers.requests),
+        ("tokens", scope.tokens, numbers.tokens_tat, numbers.tokens),
+    ):
+        limit = configured
+        if dimension in learned:
+            limit = min(_grown(learned[dimension], state), configured or math.inf)
+        if limit:
+            bucket = Bucket(limit, scope.burst, scope.period, tat, window.piece, window.pieces)
+            yield dimension, configured, limit, bucket
+
+
+def _used_today(scope: Scope, state: PoolState, numbers: ScopeState, day_ms: int | None) -> float:
+    if day_ms is None:
+        window = rolling_day(state.buckets.get(f"day {scope.name}"))
+        day = Bucket(scope.day, period=DAY_MS, piece=window.piece, pieces=window.pieces)
+        return scope.day - day.left(state.now)
+    return numbers.today if numbers.day == int((state.now + day_ms) // DAY_MS) else 0
 
 
 def _grown(learned: list[float], state: PoolState) -> float:

@@ -1,12 +1,10 @@
 -- The keys of a pool, as keys.py lists them, and the server's time in milliseconds.
-local urgent, normal, bulk, delayed, tickets, leases, held, load, streams, workers, slots, counter,
+local urgent, normal, bulk, delayed, tickets, leases, held, load, workers, slots, counter,
   nudge, fair, turns, sizes, buckets_of, rests_of, learned_of, spent, alarm, blocked, epoch,
   inboxes = unpack(KEYS)
 local lines = { urgent = urgent, normal = normal, bulk = bulk }
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-
-local function exact(number) return string.format('%.3f', number) end
 
 local function decoded(text) return text and cjson.decode(text) end
 

@@ -14,40 +14,52 @@
 --          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
 --          asked for, 3 renewed, and whether cancel was asked for was lost with the lease
 -- include pool
--- include workers
+-- include buckets
 -- include states
+-- include rests
+-- include days
+-- include tickets
+-- include leases
+-- include workers
 -- include epochs
 -- include outages
 local worker = ARGV[1]
 
-notice_outage(ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]))
+local id, _, seen, lost = meet(ARGV[5])
+notice_outage(ARGV[5], seen, tonumber(ARGV[6]), tonumber(ARGV[7]))
 hear_of(worker, ARGV[2], ARGV[4])
-local id, lost = meet(ARGV[5])
+lost = lost and ARGV[5] ~= ''
 
 -- The store lost this lease, and nobody else has the job: what runs goes on to count.
 local function adopt(job, number, key, account)
   local lease = { lease = number, worker = worker, key = key, account = account, run = 'adopted',
     at = now, mode = 'refund', tokens = 0,
-    taken = { { account, 0, 0, 0, 0, 0, 0 } } }
+    taken = { { account, 0, -1, 0, 0 } } }
   redis.call('HSET', held, job, cjson.encode(lease))
   redis.call('HINCRBY', load, worker, 1)
-  redis.call('HINCRBY', streams, account, 1)
+  local state = read_state(redis.call('HGET', buckets_of, account))
+  state[USED] = state[USED] + 1
+  write_state(account, state)
   if number > tonumber(redis.call('GET', counter) or 0) then redis.call('SET', counter, number) end
   return lease
 end
 
--- Where a provider counts tokens as they are produced, so do we.
-local function charge_produced(job, lease, produced)
-  local more = produced - (lease.produced or 0)
-  if lease.mode ~= 'produced' or more <= 0 or lease.tokens <= 0 then return end
-  for _, taken in ipairs(lease.taken) do
-    local state = read_state(redis.call('HGET', buckets_of, taken[1]))
-    local ms = taken[5] * more / lease.tokens
-    taken[5] = taken[5] + ms
-    correct(state, TT, TB, ms, 0)
-    write_state(taken[1], state)
+-- What came since the last time: where a provider counts tokens as they are produced, so do we; and
+-- where something reopens, it does what it should.
+local function note_produced(job, lease, produced)
+  local more, before = produced - (lease.produced or 0), lease.reported
+  if more <= 0 then return end
+  report(lease, true)
+  if lease.mode == 'produced' then
+    for _, taken in ipairs(lease.taken) do
+      local state = read_state(redis.call('HGET', buckets_of, taken[1]))
+      correct(state, TT, TW, -1, more, taken[5])
+      write_state(taken[1], state)
+    end
+    lease.tokens, lease.produced = lease.tokens + more, produced
+  elseif lease.reported == before then
+    return
   end
-  lease.tokens, lease.produced = lease.tokens + more, produced
   redis.call('HSET', held, job, cjson.encode(lease))
 end
 
@@ -71,7 +83,7 @@ for i = 8, #ARGV, 6 do
   end
   if lease and lease.lease == number then
     redis.call('ZADD', leases, math.floor(now + ARGV[3]), job)
-    charge_produced(job, lease, tonumber(ARGV[i + 4]))
+    note_produced(job, lease, tonumber(ARGV[i + 4]))
     if ARGV[i + 5] == '1' then bind(job, lease) end
     table.insert(replies, adopted and 3 or lease.cancel and 2 or 1)
   else

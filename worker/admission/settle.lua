@@ -13,9 +13,13 @@
 -- Returns  1 when settled, 0 when the lease was settled or lost before
 -- include pool
 -- include tickets
+-- include waking
+-- include buckets
 -- include states
+-- include days
 -- include leases
 -- include rests
+-- include spent
 local job, wait_ms = ARGV[1], tonumber(ARGV[4])
 local input, output, how = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 
@@ -23,24 +27,35 @@ local lease = decoded(redis.call('HGET', held, job))
 if not lease or lease.lease ~= tonumber(ARGV[2]) then return 0 end
 local room = tonumber(redis.call('HGET', slots, lease.worker) or 0)
 local used_slots = tonumber(redis.call('HGET', load, lease.worker) or 0)
-free(job, lease)
 local used = input >= 0 and output >= 0 and input + output or nil
-correct_charge(lease, used, lease.run == '')
+free(job, lease, used, lease.run == '')
+report(lease, how == 'answered')
 
 local ticket = decoded(redis.call('HGET', tickets, job))
 if used and used > 0 then
   count_spent(lease.account, 'tokens', used)
   if ticket then correct_turn(ticket, ARGV[3] == 'done' and used - ticket.cost or used) end
 end
+
+-- What is usual, and how far one is from it, mostly.
+local function learn(size, mean, deviation, value)
+  size[deviation] = size[deviation] + (math.abs(value - size[mean]) - size[deviation]) / 4
+  size[mean] = size[mean] + (value - size[mean]) / 8
+end
+
 if how == 'answered' and ticket then
-  local size = decoded(redis.call('HGET', sizes, ticket.kind))
-  if not size then
-    size = { mean = output, deviation = output / 2 }
-  else
-    size.deviation = size.deviation + (math.abs(output - size.mean) - size.deviation) / 4
-    size.mean = size.mean + (output - size.mean) / 8
+  local size = decoded(redis.call('HGET', sizes, ticket.kind)) or {}
+  if output > 0 and not size.mean then
+    size.mean, size.deviation = output, output / 2
+  elseif output > 0 then
+    learn(size, 'mean', 'deviation', output)
   end
-  if output > 0 then redis.call('HSET', sizes, ticket.kind, cjson.encode(size)) end
+  if input > 0 and ticket.prompt > 0 then
+    -- The estimate is believed until answers say otherwise.
+    if not size.share then size.share, size.share_deviation = 1, 0 end
+    learn(size, 'share', 'share_deviation', input / ticket.prompt)
+  end
+  if size.mean then redis.call('HSET', sizes, ticket.kind, cjson.encode(size)) end
   local state = read_state(redis.call('HGET', buckets_of, lease.account))
   if state[AT] > 0 and state[CREDIT] < RETRIES then
     state[CREDIT], state[AT] = math.min(RETRIES, retries(state) + EARNED), now

@@ -1,34 +1,28 @@
--- The state of an account, or of some models of one: an array of 15 numbers. Needs pool.
+-- The state of an account, or of some models of one: numbers, packed. Needs pool, buckets.
 --
---   RT RW RU RN RB  requests a minute: tat, widest, wide_until, wide_next, returned; see buckets
---   TT TW TU TN TB  tokens a minute: the same
---   DAY USED   the number of the day, and requests of it
+--   USED       streams in use
+--   RT TT      requests and tokens: the tat; see buckets
+--   DAY TODAY  the number of the day, and requests of it
 --   CREDIT AT  retries that are left, and when that was counted
 --   HEARD      the youngest lease whose answer told something of the limits
-local RT, RW, RU, RN, RB, TT, TW, TU, TN, TB, DAY, USED, CREDIT, AT, HEARD =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+--   RW TW      requests and tokens: the window, from here on
+local USED, RT, TT, DAY, TODAY, CREDIT, AT, HEARD, RW = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local TW = RW + 2 + CELLS
+local STATE = '<' .. string.rep('d', TW + 1 + CELLS)
 
 -- Retries are one for every two jobs that succeed, and one a second: a bad hour is no storm.
 local RETRIES, RETRY_MS, EARNED = 10, 1000, 0.5
 
 local function read_state(text)
-  return text and cjson.decode(text) or { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, RETRIES, 0, 0 }
+  if text then return { struct.unpack(STATE, text) } end
+  local state = {}
+  for n = 1, TW + 1 + CELLS do state[n] = 0 end
+  state[CREDIT] = RETRIES
+  return state
 end
 
 local function write_state(name, state)
-  redis.call('HSET', buckets_of, name, string.format(
-    '[%.3f,%.3f,%.0f,%.3f,%.3f,%.3f,%.3f,%.0f,%.3f,%.3f,%d,%d,%.2f,%.0f,%d]', unpack(state)))
-end
-
--- Correct a charge by `ms`: only what time has not paid off yet can come back, and a debt is paid
--- from now on.
-local function correct(state, tat, returned, ms, owed)
-  if ms > 0 then
-    state[tat] = math.max(state[tat], now) + ms
-  else
-    local left = math.max(0, math.min(-ms, owed - state[returned] - now))
-    state[tat], state[returned] = state[tat] - left, state[returned] + left
-  end
+  redis.call('HSET', buckets_of, name, struct.pack(STATE, unpack(state)))
 end
 
 local function retries(state)

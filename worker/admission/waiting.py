@@ -14,6 +14,7 @@ import redis
 from settings.model import Settings
 from worker.admission.holdups import hold_up
 from worker.admission.line import CLASSES
+from worker.admission.states import progress
 from worker.keys import PoolKeys, pool_keys
 
 #: As picking.lua has them.
@@ -103,12 +104,12 @@ def _read(client: redis.Redis, keys: PoolKeys, count: int) -> _Read:
     for name in (*lines, keys.delayed, keys.leases):
         pipeline.zcard(name)
     pipeline.zcount(keys.workers, now, "+inf")
-    *jobs, delayed, progress, blocked, slots = (replies := pipeline.execute())[: len(lines) + 4]
+    *jobs, delayed, fair, blocked, slots = (replies := pipeline.execute())[: len(lines) + 4]
     return _Read(
         now=now,
         jobs=dict(zip(CLASSES, jobs, strict=True)),
         delayed=delayed,
-        progress=progress,
+        progress=fair,
         blocked=blocked,
         counts=replies[len(lines) + 4 :],
         slots=sum(map(int, slots)),
@@ -124,8 +125,8 @@ def _tickets(client: redis.Redis, keys: PoolKeys, jobs: list[bytes]) -> dict[byt
 
 
 def _in_turn(read: _Read, tickets: dict[bytes, Any]) -> list[bytes]:
-    numbers = msgspec.json.decode(read.progress) if read.progress else [0.0] * 4
-    reached, again = numbers[0], dict(zip(CLASSES, numbers[1:4], strict=True))
+    numbers = progress(read.progress)
+    reached, again = numbers.reached, dict(zip(CLASSES, numbers.again, strict=True))
     left = {name: [job for job in read.jobs[name] if job in tickets] for name in CLASSES}
     ordered = []
     while any(left.values()):

@@ -5,6 +5,7 @@
 -- Returns  'waiting' taken out; 'held' a worker was told; 'absent' neither
 -- include pool
 -- include tickets
+-- include waking
 local job = ARGV[1]
 
 local lease = decoded(redis.call('HGET', held, job))

@@ -62,7 +62,7 @@ def accuracy(
 ) -> Accuracy:
     """Eight processes, eight unequal keys, four tenants with more jobs than fit.
 
-    `used` of the estimate is drawn evenly between its ends.
+    What share of its estimate a prompt takes is drawn evenly between the ends of `used`.
     """
     accounts = unequal()
     jobs = _submit(valkey, accounts, seconds, prompt)

@@ -11,9 +11,10 @@ from typing import Any
 
 import redis
 
-from settings.model import Account
+from settings.model import Account, WorkerSettings
 from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
+from worker.admission.line import Patience
 from worker.store import connect
 
 TOKENS = 1_500
@@ -50,7 +51,8 @@ def ours(valkey: Valkey, keys: int, batch: int, grants: int) -> Cost:
         names = [f"a{number}" for number in range(keys)]
         line = Line(client, {name: Account(name=name, **limits) for name in names})
         line.submit(*(f"j{number}" for number in range(grants)), prompt=1_000, cap=500)
-        line.ask(slots=0)
+        line.patience = Patience.of(WorkerSettings())
+        line.epoch = line.ask(slots=0).epoch
         done = 0
 
         def acquire() -> int:

@@ -37,8 +37,8 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What the processes run with. `hold_s` and `used` (a share of the estimate) are drawn evenly
-    between their two ends; `hold_s` None: jobs never end."""
+    """What the processes run with. `hold_s` and `used` (a share of the prompt's estimate) are drawn
+    evenly between their two ends; `hold_s` None: jobs never end."""
 
     url: str
     accounts: dict[str, dict[str, Any]]
@@ -114,8 +114,9 @@ class Streams:
     def begin(self, client: redis.Redis, lease: Lease) -> None:
         stored: Any = client.hget(pool_keys(POOL).held, lease.job_id)
         held = json.loads(stored)
+        ticket: Any = json.loads(client.hget(pool_keys(POOL).tickets, lease.job_id) or b"")
         line.run(client, line.start(lease, held["worker"], "r", lease_ms=3_600_000))
-        used = int(held["tokens"] * random.uniform(*self._load.used))
+        used = int(ticket["prompt"] * random.uniform(*self._load.used)) + 1
         at = held["at"] / 1000
         grant = Grant(lease.job_id, lease.key, at, used, held["tokens"], None)
         hold_s = random.uniform(*self._load.hold_s) if self._load.hold_s else float("inf")
@@ -137,8 +138,9 @@ class Streams:
             while (ended := self._next()) is not None:
                 at, lease, grant = ended
                 self._write(Grant(grant.job, grant.key, grant.at, grant.tokens, grant.reserved, at))
-                used = Tokens(input=0, output=grant.tokens)
-                line.run(client, line.settle(lease, back=False, spent=Spent(used)))
+                used = Tokens(input=grant.tokens - 1, output=1)
+                spent = Spent(used, "answered")
+                line.run(client, line.settle(lease, back=False, spent=spent))
 
     def _next(self) -> tuple[float, Lease, Grant] | None:
         with self._changed:
