@@ -1,6 +1,6 @@
 """Following a run to its end: its jobs' logs in, files out, each as soon as it is ready.
 
-One job is shown as its text comes; several are shown on a board. Ctrl-C leaves every job running
+One file is shown as its text comes; several are shown on a board. Ctrl-C leaves every job running
 and prints the command that takes the run up again; what was written by then is not written twice.
 """
 
@@ -107,7 +107,7 @@ def follow_run(
     with opened(settings.redis_url) as client, judged as scratch:
         journal = Journal(client, found.run.id, settings.retention.ages_s[1])
         following = Following(found, root, delivery, journal, scratch)
-        shown = _one if len(found.run.jobs) == 1 and not found.lost else _many
+        shown = _one if found.run.files == 1 else _many
         code = shown(following, client, again, as_objects, simulated)
         told = following.finish()
     for done in told:

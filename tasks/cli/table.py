@@ -49,6 +49,7 @@ class TableBoard:
         self._scene = scene
         self._console = console or Console(stderr=True)
         self._done_at: dict[str, int] = {}
+        self._closed = False
         self._live = Live(
             console=self._console,
             get_renderable=self.table,
@@ -71,6 +72,7 @@ class TableBoard:
         self._live.console.print(text, soft_wrap=True)
 
     def close(self) -> None:
+        self._closed = True
         self._live.stop()
 
     def table(self) -> Table:
@@ -86,7 +88,8 @@ class TableBoard:
             state = self._state(view, path)
             style = _STYLES.get(state, "")
             table.add_row(Text(shown(path)), Text(state, style), *self._figures(view, path, state))
-        table.caption = Text(f"{totals(self._scene)}; Ctrl-C leaves it running", "dim")
+        hint = "" if self._closed else "; Ctrl-C leaves it running"
+        table.caption = Text(f"{totals(self._scene)}{hint}", "dim")
         table.caption_justify = "left"
         return table
 

@@ -22,8 +22,8 @@ _REASONING_TOKENS = 4_096
 _BLOCK_TOKENS = 40
 #: The answer is a little longer than what was sent.
 _GROWTH = 1.25
-#: More is no help to the model, and a longer wait for whoever watches.
-_COMFORTABLE_TOKENS = 24_000
+#: More is no help to the model, and takes it over six minutes to give back.
+_COMFORTABLE_TOKENS = 10_000
 #: Of what the most generous account takes in a minute, what one request may take.
 _SHARE_OF_A_MINUTE = 0.8
 

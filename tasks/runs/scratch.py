@@ -108,7 +108,9 @@ class Scratch:
 
 
 def _kept(ignores: Ignores, directory: Path) -> Iterator[Path]:
-    for entry in os.scandir(directory):
+    with os.scandir(directory) as found:
+        entries = list(found)
+    for entry in entries:
         path = Path(entry.path)
         is_directory = entry.is_dir(follow_symlinks=False)
         if entry.name == ".git" or ignores.ignores(path, directory=is_directory):

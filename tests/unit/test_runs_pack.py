@@ -84,7 +84,7 @@ def test_the_room_leaves_place_for_the_answer_and_its_reasoning() -> None:
     window = Window(context=20_000, output=6_000)
     assert room_of_one(window) == int((6_000 - 4_096) / 1.25)
     assert room(window, float("inf")) == room_of_one(window)
-    assert room(window_of("gpt-5.5-codex"), float("inf")) == 24_000
+    assert room(window_of("gpt-5.5-codex"), float("inf")) == 10_000
     assert room(window_of("gpt-5.5-codex"), 10_000) == int((8_000 - 2_000) / 2.25)
     assert window_of("nobody-knows") == UNLISTED
 
