@@ -176,13 +176,13 @@ def test_kill_9_of_the_command_and_a_worker_writes_nothing_twice(
     cli = Cli(
         tmp_path_factory.mktemp("state"),
         tmp_path,
-        LONGSTREAM_SIMULATOR_SPEED="3",
+        LONGSTREAM_SIMULATOR_SPEED="15",
         LONGSTREAM_WORKER__LEASE_S="2",
         LONGSTREAM_WORKER__RENEW_S="0.5",
     )
     names = [f"m{number}.py" for number in range(8)]
     for name in names:
-        (tmp_path / name).write_text("".join(f"x{n} = {n}\n" for n in range(60)))
+        (tmp_path / name).write_text("".join(f"x{n} = {n}\n" for n in range(40)))
     try:
         run = cli.submitted("refactor", *names, "-m", "tidy up", "-y", "--apply")
         inodes: dict[str, int] = {}
