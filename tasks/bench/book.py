@@ -23,10 +23,12 @@ class BookError(LongstreamError):
 
 
 class Header(msgspec.Struct, frozen=True, tag="run"):
-    """What samples of one file have in common. `run` is part of the ids of its jobs."""
+    """What samples of one file have in common. `run` is part of the ids of its jobs; `source` names
+    the keys that can answer, and where they are."""
 
     run: str
     mode: str
+    source: str
     model: str
     efforts: tuple[str, ...]
     factor: float
@@ -141,7 +143,7 @@ class Book:
                 f"{name} {theirs}, not {ours}"
                 for name, theirs, ours in (
                     (name, getattr(found, name), getattr(self.header, name))
-                    for name in ("mode", "model", "efforts", "factor", "version")
+                    for name in ("mode", "source", "model", "efforts", "factor", "version")
                 )
                 if theirs != ours
             ]

@@ -75,7 +75,10 @@ class Drive:
         self._good |= sample.good
         self._bad += not sample.good
         if not self._good and self._bad >= HOPELESS:
-            raise Hopeless(f"the first {self._bad} samples all failed; the last: {sample.detail}")
+            raise Hopeless(
+                f"the first {self._bad} samples all failed; the last: {sample.detail}. Once that is"
+                " mended, begin anew with --fresh"
+            )
 
 
 def _first(errors: ExceptionGroup[LongstreamError]) -> Exception:

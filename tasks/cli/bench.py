@@ -137,7 +137,7 @@ def _run(
     from tasks.cli.prepare import prepare, say
     from tasks.cli.progress import progress
 
-    header = _header(options, simulated=simulated)
+    header = _header(options, settings, simulated=simulated)
     path = state or _default_state(header)
     # What is refused is refused before anything is started.
     book = Book(path, header, fresh=fresh)
@@ -154,14 +154,17 @@ def _run(
         book.close()
 
 
-def _header(options: Options, *, simulated: bool) -> Header:
+def _header(options: Options, settings: Settings, *, simulated: bool) -> Header:
     import os
+    from urllib.parse import urlsplit
 
     from tasks.bench.book import Header
     from tasks.bench.run import CONFIGURED, FIELD, SIMULATED
 
+    keys = () if simulated else settings.pool_for(options.model).keys
     return Header(
         run=os.urandom(4).hex(),
+        source=", ".join(f"{key.alias} at {urlsplit(key.base_url).netloc}" for key in keys),
         mode=SIMULATED if simulated else CONFIGURED,
         model=FIELD if simulated else options.model,
         efforts=options.efforts,
@@ -175,7 +178,7 @@ def _default_state(header: Header) -> Path:
 
     from tasks.local.stack import state_directory
 
-    what = f"{header.model} {' '.join(header.efforts)} {header.factor:g}"
+    what = f"{header.source} {header.model} {' '.join(header.efforts)} {header.factor:g}"
     name = f"{header.mode}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.jsonl"
     return state_directory() / "bench" / name
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -12,7 +13,9 @@ from tasks.bench.histogram import of_values
 from tasks.bench.sample import Sample, Verdict
 from worker.log.entries import Tokens
 
-HEADER = Header(run="r1", mode="configured", model="m", efforts=("low", "medium"), factor=1.0)
+HEADER = Header(
+    run="r1", mode="configured", source="one at a", model="m", efforts=("low", "medium"), factor=1.0
+)
 
 
 def sample(n: int) -> Sample:
@@ -52,7 +55,7 @@ def test_another_process_finds_what_ended_and_what_began(path: Path) -> None:
     book.close()
 
 
-_PLAN = ("mode", "model", "efforts", "factor")
+_PLAN = ("mode", "source", "model", "efforts", "factor")
 
 
 @given(cut=st.integers(min_value=1))
@@ -99,9 +102,14 @@ def test_what_is_no_book_is_refused_by_its_line_and_left_as_it_is(
 
 def test_another_run_is_refused_by_what_differs(path: Path) -> None:
     written(path, 1)
-    other = Header(run="r2", mode="configured", model="n", efforts=("low",), factor=1.0)
+    other = msgspec.structs.replace(
+        HEADER, run="r2", source="two at b", model="n", efforts=("low",)
+    )
 
-    with pytest.raises(BookError, match=r"model m, not n; efforts \('low', 'medium'\), not"):
+    with pytest.raises(
+        BookError,
+        match=r"source one at a, not two at b; model m, not n; efforts \('low', 'medium'\), not",
+    ):
         Book(path, other)
 
 

@@ -31,7 +31,7 @@ def _no_ramp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def book(tmp_path: Path) -> Iterator[Book]:
-    header = Header(run="r", mode="configured", model="m", efforts=EFFORTS, factor=1.0)
+    header = Header(run="r", mode="configured", source="s", model="m", efforts=EFFORTS, factor=1.0)
     opened = Book(tmp_path / "bench.jsonl", header)
     yield opened
     opened.close()
