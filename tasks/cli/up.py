@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from settings.model import Settings
     from tasks.local.stack import Stack
 
 _EPILOG = """\b
@@ -24,8 +25,9 @@ HANDED_BACK = "jobs that still run are handed back, and go on with the next star
 def command() -> None:
     """Start the embedded stack, or join it, and show its worker's log; Ctrl-C stops it.
 
-    The stack is a private Valkey, a worker and, without an API key, the provider simulator. Other
-    commands start the same stack by themselves, in the background. Its data and logs are in
+    The stack is a private Valkey, a worker, the gateway with its page and, without an API key, the
+    provider simulator. Other commands start the same stack by themselves, in the background, but
+    for the gateway. Its data and logs are in
     LONGSTREAM_STATE_DIR, else in ~/.local/state/longstream. With LONGSTREAM_REDIS_URL set there
     is no embedded stack: run `longstream worker` instead, on as many machines as you like.
     """
@@ -43,6 +45,7 @@ def command() -> None:
     settings = stack.ensure(settings)
     if settings.simulated:
         say(SIMULATED)
+    _serve(stack, settings)
     say(f"running in {stack.state}; Ctrl-C stops it")
     with stack.worker.log.open("rb") as log:
         log.seek(0, 2)
@@ -54,6 +57,22 @@ def command() -> None:
             click.echo(log.read(), nl=False)
             return
     raise StackError(f"the worker was stopped by something else: see {stack.worker.log}")
+
+
+def _serve(stack: Stack, settings: Settings) -> None:
+    """The gateway as well, where it is installed. The rest works without it."""
+    from importlib.util import find_spec
+
+    from tasks.cli.prepare import say
+    from tasks.local.stack import StackError
+
+    if not all(map(find_spec, ("starlette", "uvicorn", "httptools", "jinja2"))):
+        say("no page: pip install 'longstream[gateway]' to have one")
+        return
+    try:
+        say(f"the page is at {stack.serve(settings)}")
+    except StackError as error:
+        say(f"no page: {error}")
 
 
 def _show(log: IO[bytes], stack: Stack) -> None:

@@ -68,7 +68,9 @@ class Stack:
         self.valkey = Daemon(state, "valkey")
         self.simulator = Daemon(state, "simulator")
         self.worker = Daemon(state, "worker")
+        self.gateway = Daemon(state, "gateway")
         self._announced = state / "simulator.json"
+        self._serving = state / "gateway.url"
         self._worker_settings = state / "worker.settings"
         self._say = say
 
@@ -102,12 +104,24 @@ class Stack:
                 self._start_worker(load(environ), environ)
         return True
 
+    def serve(self, settings: Settings) -> str:
+        """Start the gateway if it does not run; its URL. Raises StackError with why it can not."""
+        with self._alone():
+            if self.gateway.pid() is None:
+                self._serving.unlink(missing_ok=True)
+                self.gateway.launch(
+                    [*_python("tasks.cli"), "serve", "--announce-file", self._serving],
+                    self._environment(settings),
+                )
+            self._wait(self.gateway, self._serving.exists)
+        return self._serving.read_text()
+
     def down(self) -> list[str]:
         """Stop everything, the worker first so that it can hand back; what was running."""
         stopped = []
         with self._alone():
             within = load(self._environ).worker.drain_s + _GRACE_S
-            for daemon in (self.worker, self.simulator, self.valkey):
+            for daemon in (self.gateway, self.worker, self.simulator, self.valkey):
                 if daemon.stop(within):
                     stopped.append(daemon.name)
         return stopped

@@ -105,18 +105,6 @@ def test_proxies_are_told_not_to_hold_it_back(client: httpx.Client) -> None:
         assert "no-transform" in reply.headers["cache-control"]
 
 
-def test_a_silent_job_is_not_a_silent_connection(client: httpx.Client) -> None:
-    """A heartbeat is both a comment and an event, and moves no cursor."""
-    from tasks.gateway.frames import HEARTBEAT
-    from tasks.gateway.streams import HEARTBEAT_S
-
-    assert HEARTBEAT_S <= 15
-    lines = HEARTBEAT.decode().splitlines()
-    assert lines[0].startswith(":")
-    assert "event: heartbeat" in lines
-    assert not [line for line in lines if line.startswith("id")]
-
-
 def test_several_jobs_come_over_one_connection_with_one_cursor(
     client: httpx.Client, shared: Cluster
 ) -> None:

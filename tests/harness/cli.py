@@ -102,7 +102,8 @@ class Cli:
         assert self.stack.worker.gone(10)
 
     def close(self) -> None:
-        for daemon in (self.stack.worker, self.stack.simulator, self.stack.valkey):
+        stack = self.stack
+        for daemon in (stack.gateway, stack.worker, stack.simulator, stack.valkey):
             daemon.stop(2)
 
 

@@ -22,7 +22,7 @@ from tasks.local.server import find_server
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = YAML(typ="safe").load(ROOT / "compose.yaml")
 SERVICES: dict[str, Any] = COMPOSE["services"]
-OURS = ("worker", "demo-worker", "simulator")
+OURS = ("worker", "demo-worker", "gateway", "demo-gateway", "simulator")
 WORKERS = ("worker", "demo-worker")
 PASSWORD = "a1b2c3d4"
 
@@ -71,6 +71,14 @@ def test_a_worker_has_time_to_drain_before_it_is_killed(name: str) -> None:
     assert seconds(SERVICES[name]["stop_grace_period"]) >= drain_s + 10
 
 
+@pytest.mark.parametrize(
+    ("gateway", "worker"), [("gateway", "worker"), ("demo-gateway", "demo-worker")]
+)
+def test_a_gateway_submits_what_its_worker_can_run(gateway: str, worker: str) -> None:
+    assert SERVICES[gateway]["environment"] == SERVICES[worker]["environment"]
+    assert SERVICES[gateway]["command"][:2] == ["longstream", "serve"]
+
+
 @pytest.mark.parametrize("name", WORKERS)
 def test_a_worker_waits_for_what_it_needs(name: str) -> None:
     needs = SERVICES[name]["depends_on"]
@@ -85,8 +93,10 @@ def test_the_demo_is_started_only_when_it_is_asked_for() -> None:
     assert profiles == {
         "valkey": None,
         "worker": None,
+        "gateway": None,
         "simulator": ["demo"],
         "demo-worker": ["demo"],
+        "demo-gateway": ["demo"],
     }
 
 

@@ -14,13 +14,14 @@ from starlette.responses import RedirectResponse, Response
 from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.gateway.callers import COOKIE
-from tasks.gateway.jobs import Listing, listed, visible
+from tasks.gateway.jobs import listed, visible
 from tasks.gateway.operations import Call, Operation, received_body
 from tasks.gateway.overview import accounts, queues_for
 from tasks.gateway.page.diffs import Change, changes_of
 from tasks.gateway.page.rendering import rendered
 from tasks.gateway.page.story import Story, story_of
 from tasks.gateway.problems import Problem, problem_of
+from tasks.gateway.shapes import Listing
 from worker.keys import job_keys
 from worker.ledger.totals import shown as cost_shown
 from worker.log.stored import read_stored
