@@ -242,6 +242,9 @@ class Settings:
         Text | None,
         "A PEM file added to the system's roots, never instead of them.",
     ] = None
+    task_modules: Annotated[
+        Text | None, "Modules with tasks of your own, separated by commas; workers import them."
+    ] = None
     max_file_bytes: Annotated[
         int, Meta(ge=1, le=2**30), "The largest file a refactor job takes."
     ] = 400_000

@@ -67,8 +67,8 @@ def submitted_by_celery(
 
     if task not in app.tasks:
         raise LongstreamError(
-            f"no task {task}: there are {', '.join(sorted(KINDS))}; for one of your own, import "
-            "its module before submitting, and name it in LONGSTREAM_TASKS for the workers"
+            f"no task {task}: there are {', '.join(sorted(KINDS))}; a task of your own must be "
+            "imported before it is submitted, and LONGSTREAM_TASK_MODULES names it to the workers"
         )
     options = {"tenant": tenant, "priority": priority, **({"terms": terms} if terms else {})}
     return str(app.tasks[task].apply_async(args, kwargs, task_id=job_id, **options).id)

@@ -63,6 +63,11 @@ class LongstreamApp(Celery):
         self._config_source = celery_config(self.longstream)
 
 
+def modules_of(settings: Settings) -> list[str]:
+    """Where the user's own tasks are."""
+    return [name.strip() for name in (settings.task_modules or "").split(",") if name.strip()]
+
+
 def celery_config(settings: Settings) -> dict[str, Any]:
     """Celery's settings. The reasons for the less obvious ones stand beside them."""
     broker = settings.broker_url or settings.redis_url or ""
@@ -72,6 +77,7 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "broker_use_ssl": _verified(broker),
         "result_backend": for_celery(results),
         "redis_backend_use_ssl": _verified(results),
+        "imports": modules_of(settings),
         "result_expires": settings.retention.record_s,
         "worker_consumer": "worker.received:ToughConsumer",
         "task_default_queue": SHARED_QUEUE,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import socket
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 #: How long a healthy worker may take to run a probe, in seconds.
 _PROBE_S = 10.0
+
+if TYPE_CHECKING:
+    from settings.model import Settings
 
 _EPILOG = """\b
 Examples:
@@ -36,10 +41,29 @@ def command(concurrency: int | None, check: bool, loglevel: str) -> None:
         settings = Stack.default(click.echo).ensure(settings, worker=False)
     use(settings)
     settings.require_pools()
+    _import_own(settings)
     if check:
         _check()
     else:
         _run(loglevel)
+
+
+def _import_own(settings: Settings) -> None:
+    """The user's tasks, from the working directory too. Raises SettingsError."""
+    import importlib
+    import sys
+
+    from settings.errors import SettingsError
+    from worker.app import modules_of
+
+    modules = modules_of(settings)
+    if modules and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            raise SettingsError([f"task_modules: cannot import {name}: {error}"]) from error
 
 
 def _run(loglevel: str) -> None:

@@ -23,6 +23,7 @@ OTHERS: dict[str, Any] = {
     "model": "other",
     "ca_bundle": __file__,
     "budget.action": "stop",
+    "task_modules": "mine",
     "worker.buffer_bytes": 65536,
     "worker.listen": "127.0.0.1:9464",
     "tracing.endpoint": "http://127.0.0.1:4318",
