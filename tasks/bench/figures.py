@@ -10,7 +10,7 @@ import msgspec
 
 from tasks.bench.histogram import Histogram, of_values, total_of
 from tasks.bench.plan import HEAVY
-from tasks.bench.sample import Sample, Verdict
+from tasks.bench.sample import Sample, Verdict, summed
 from worker.log.entries import Tokens
 
 
@@ -48,6 +48,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     lasting: Histogram
     clustering: tuple[Clustering, ...]
     tokens: Tokens
+    wasted: int
     seconds: float
 
     def rate(self, count: int) -> float | None:
@@ -83,7 +84,8 @@ def figures(phase: str, samples: Sequence[Sample], seconds: float) -> Figures:
         thinking=total_of(sample.thinking for sample in timed),
         lasting=of_values(sample.seconds for sample in timed),
         clustering=tuple(_clustering(timed)),
-        tokens=_summed(sample.tokens for sample in samples),
+        tokens=summed(sample.tokens for sample in samples if sample.tokens),
+        wasted=sum(sample.wasted for sample in samples),
         seconds=seconds,
     )
 
@@ -114,13 +116,3 @@ def _clustering(samples: Sequence[Sample]) -> Iterable[Clustering]:
             bursts=sum(sample.bursts for sample in some) / len(some),
             reasoning_tokens=median(thought) if thought else None,
         )
-
-
-def _summed(tokens: Iterable[Tokens | None]) -> Tokens:
-    known = [each for each in tokens if each is not None]
-    return Tokens(
-        input=sum(each.input for each in known),
-        cached=sum(each.cached for each in known),
-        output=sum(each.output for each in known),
-        reasoning=sum(each.reasoning for each in known),
-    )

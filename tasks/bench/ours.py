@@ -18,10 +18,11 @@ from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.bench.book import Book
 from tasks.bench.plan import MAX_OUTPUT_TOKENS, Task
-from tasks.bench.sample import Sample, Verdict
+from tasks.bench.sample import Sample, Verdict, summed
 from tasks.bench.sdk import Truth
 from tasks.bench.watch import Watch, clock_in
 from worker.log import reader
+from worker.log.entries import Tokens
 from worker.log.status import NO_WORKER
 from worker.log.view import End, Status
 from worker.outcomes import Outcome
@@ -59,8 +60,10 @@ class Ours:
             await asyncio.to_thread(self._submit, job_id, task)
             end = await self._follow(job_id, watch)
             verdict, detail = await self._judged(task, watch.text, end)
+            tokens, wasted = await self._paid(job_id, end)
         except LongstreamError as error:
             end, verdict, detail = None, Verdict.ERROR, str(error)
+            tokens, wasted = None, 0
         return Sample(
             phase=self._phase,
             n=task.n,
@@ -81,7 +84,8 @@ class Ours:
             bursts=watch.bursts,
             clusters=watch.clusters,
             characters=len(watch.text),
-            tokens=end.usage if end else None,
+            tokens=tokens,
+            wasted=wasted,
         )
 
     def _submit(self, job_id: str, task: Task) -> None:
@@ -107,6 +111,16 @@ class Ours:
                     self._warned = True
                     self._say(NO_WORKER)
         raise AssertionError("a followed job neither ended nor raised")
+
+    async def _paid(self, job_id: str, end: End) -> tuple[Tokens | None, int]:
+        """What all attempts have used, and how many tokens of it came to nothing."""
+        if end.attempts == 1 and end.usage is not None:
+            return end.usage, 0
+        spent = (await asyncio.to_thread(jobs.status, job_id)).spent
+        if not spent:
+            return end.usage, 0
+        wasted = sum(each.tokens.input + each.tokens.output for each in spent if each.wasted)
+        return summed(each.tokens for each in spent), wasted
 
     async def _judged(self, task: Task, text: str, end: End) -> tuple[Verdict, str]:
         if end.outcome != Outcome.COMPLETED:

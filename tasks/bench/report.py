@@ -223,7 +223,8 @@ def totals(report: Report) -> str:
     return (
         f"{report.ours.samples:,} of {report.asked:,} samples, {report.concurrency} at a time, in "
         f"{report.ours.seconds:,.0f} s; {tokens.input:,} input and {tokens.output:,} output tokens "
-        f"({tokens.reasoning:,} reasoning); {report.cost}"
+        f"({tokens.reasoning:,} reasoning), {report.ours.wasted:,} tokens of them in attempts that "
+        f"were interrupted; {report.cost}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -29,7 +30,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Times are seconds: `first_s` from the attempt's begin to its first token of any kind,
     `first_visible_s` from the submit to the first visible one. `timed` is False when the reader
-    came later than the job, so that its times mean nothing.
+    came later than the job, so that its times mean nothing. `tokens` are of all attempts, `wasted`
+    those whose text was thrown away.
     """
 
     phase: str
@@ -52,7 +54,18 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     clusters: int = 0
     characters: int = 0
     tokens: Tokens | None = None
+    wasted: int = 0
 
     @property
     def good(self) -> bool:
         return self.verdict in GOOD
+
+
+def summed(tokens: Iterable[Tokens]) -> Tokens:
+    every = list(tokens)
+    return Tokens(
+        input=sum(each.input for each in every),
+        cached=sum(each.cached for each in every),
+        output=sum(each.output for each in every),
+        reasoning=sum(each.reasoning for each in every),
+    )

@@ -55,7 +55,10 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     type=click.Choice(_EFFORTS),
     help="May be repeated: they take turns.  [default: low, medium]",
 )
-@click.option("--model", help="Default: the one of the settings.")
+@click.option(
+    "--model",
+    help="Default: the one of the settings. Simulator: only what its tokens are priced as.",
+)
 @click.option("--max-cost", metavar="USD", help="Begin nothing that could pass this sum.")
 @click.option("--simulate", is_flag=True, help="Use the simulator although keys are configured.")
 @click.option(

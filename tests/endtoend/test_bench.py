@@ -189,6 +189,7 @@ def test_a_simulated_run_is_exact_and_leaves_nothing_behind(
     report = json.loads(done.out)
     assert (report["ours"]["exact"], report["ours"]["timeouts"]) == (150, 0)
     assert report["ours"]["hit"] >= 1
+    assert 0 < report["ours"]["wasted"] < report["ours"]["tokens"]["output"]
     if report["versions"]["openai"] is not None:
         sdk = report["sdk"]
         assert sdk["exact"] + sdk["wrong"] + sdk["timeouts"] + sdk["errors"] == 150
