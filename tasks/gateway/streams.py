@@ -11,6 +11,8 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
+import structlog
+from redis.exceptions import RedisError
 from starlette.types import Receive, Scope, Send
 
 from tasks.gateway.access import LOCAL, Grant
@@ -22,6 +24,8 @@ HEARTBEAT_S = 10.0
 STALL_S = 30.0
 _LOOK_S = 1.0
 _REVOKED_S = 2.0
+
+_log = structlog.get_logger()
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -67,7 +71,11 @@ class Streams:
             await asyncio.sleep(_REVOKED_S)
             names = {stream.grant.name for stream in self._open} - {LOCAL.name}
             if names:
-                gone = names - await valid(sorted(names))
+                try:
+                    gone = names - await valid(sorted(names))
+                except RedisError as error:
+                    _log.warning("gateway.tokens_unread", error=str(error))
+                    continue
                 for stream in [each for each in self._open if each.grant.name in gone]:
                     stream.cut()
 

@@ -1,0 +1,203 @@
+"""The parts of the gateway that need no server: streams, cursors of many, the story of a log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from tasks.gateway.access import LOCAL, Grant
+from tasks.gateway.frames import HEARTBEAT, RETRY, frame_of
+from tasks.gateway.many import Cursors
+from tasks.gateway.page.diffs import changes_of
+from tasks.gateway.page.rendering import rendered
+from tasks.gateway.page.story import story_of
+from tasks.gateway.problems import Problem
+from tasks.gateway.streams import HEARTBEAT_S, STALL_S, EventStream, Streams
+from tests.harness.logs import LogMaker, restarted
+from worker.log.cursor import START, Cursor, CursorError
+from worker.log.entries import Mode
+from worker.log.view import Status, Text
+
+
+class Client:
+    """The other end of one stream: what it was sent, and whether it takes any more."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.takes = asyncio.Event()
+        self.takes.set()
+        self.left = asyncio.Event()
+        self.aborted = False
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.body":
+            self.sent.append(message["body"])
+            await self.takes.wait()
+
+    async def receive(self) -> dict[str, str]:
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def scope(self) -> dict[str, Any]:
+        return {"type": "http", "method": "GET", "state": {"abort": self.abort}}
+
+
+async def endless(*chunks: bytes) -> AsyncGenerator[bytes, None]:
+    for chunk in chunks:
+        yield chunk
+    await asyncio.Event().wait()
+
+
+async def until(what: Any) -> None:
+    async with asyncio.timeout(5):
+        while not what():
+            await asyncio.sleep(0)
+
+
+async def test_a_client_that_vanishes_ends_its_stream() -> None:
+    client, streams = Client(), Streams(10)
+    stream = EventStream(streams, LOCAL, endless(b"one"))
+    task = asyncio.create_task(stream(client.scope(), client.receive, client.send))
+    await until(lambda: b"one" in client.sent)
+    assert len(streams) == 1
+    client.left.set()
+    await asyncio.wait_for(task, 5)
+    assert len(streams) == 0
+    assert client.sent[0] == RETRY
+
+
+async def test_a_client_that_takes_nothing_is_cut_off_after_a_while() -> None:
+    client, streams = Client(), Streams(10)
+    stream = EventStream(streams, LOCAL, endless(b"one", b"two"))
+    client.takes.clear()
+    task = asyncio.create_task(stream(client.scope(), client.receive, client.send))
+    await until(lambda: client.sent)
+    now = time.monotonic()
+    assert not stream.stalled(now + STALL_S - 1)
+    assert not stream.silent(now + STALL_S + 1)
+    assert stream.stalled(now + STALL_S + 1)
+    stream.abort()
+    await asyncio.wait_for(task, 5)
+    assert client.aborted
+    assert len(streams) == 0
+
+
+async def test_a_silent_stream_says_that_it_lives() -> None:
+    client, streams = Client(), Streams(10)
+    stream = EventStream(streams, LOCAL, endless(b"one"))
+    task = asyncio.create_task(stream(client.scope(), client.receive, client.send))
+    await until(lambda: b"one" in client.sent)
+    now = time.monotonic()
+    assert not stream.silent(now)
+    assert stream.silent(now + HEARTBEAT_S)
+    await stream.beat()
+    assert client.sent[-1] == HEARTBEAT
+    client.left.set()
+    await asyncio.wait_for(task, 5)
+
+
+async def test_a_stream_whose_token_is_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tasks.gateway.streams._REVOKED_S", 0.01)
+    client, streams = Client(), Streams(10)
+    grant = Grant(name="over", scopes=frozenset())
+    stream = EventStream(streams, grant, endless(b"one"))
+
+    async def valid(_: list[str]) -> set[str]:
+        return set()
+
+    watch = asyncio.create_task(streams.end_revoked(valid))
+    await asyncio.wait_for(stream(client.scope(), client.receive, client.send), 5)
+    assert not watch.done()
+    watch.cancel()
+
+
+async def test_there_is_room_for_so_many_and_none_while_it_stops() -> None:
+    client, streams = Client(), Streams(1)
+    streams.require_room()
+    stream = EventStream(streams, LOCAL, endless())
+    task = asyncio.create_task(stream(client.scope(), client.receive, client.send))
+    await until(lambda: len(streams) == 1)
+    with pytest.raises(Problem, match="too_many_readers"):
+        streams.require_room()
+    streams.stop()
+    await asyncio.wait_for(task, 5)
+    with pytest.raises(Problem, match="too_many_readers"):
+        streams.require_room()
+
+
+JOBS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=5, unique=True)
+AT = st.builds(Cursor, st.integers(1, 50), st.integers(0, 2**40))
+
+
+@given(jobs=JOBS, at=st.data())
+def test_one_cursor_stands_for_many(jobs: list[str], at: st.DataObject) -> None:
+    cursors = Cursors(jobs, None)
+    assert cursors.at == [START] * len(jobs)
+    cursors.at = at.draw(st.lists(AT, min_size=len(jobs), max_size=len(jobs)))
+    assert Cursors(jobs, str(cursors)).at == cursors.at
+    for others in ([*jobs, "other"], ["other"] * len(jobs)):
+        with pytest.raises(CursorError):
+            Cursors(others, str(cursors))
+
+
+@given(st.text(max_size=40))
+def test_what_is_no_cursor_of_many_is_refused(text: str) -> None:
+    try:
+        assert Cursors(["a", "b"], text).at
+    except CursorError:
+        assert text != "0-0"
+
+
+def test_only_what_moves_a_cursor_has_an_id() -> None:
+    moving = frame_of(Text(cursor="1-7", offset=0, text="a\nb\r\n\u2028"))
+    assert moving.whole.startswith(b"id: 1-7\nevent: text\ndata: {")
+    assert moving.whole.count(b"\n") == 4
+    assert b"\r" not in moving.whole
+    assert not frame_of(Status(state="waiting")).whole.startswith(b"id")
+
+
+def test_the_story_of_a_log_tells_what_was_replaced() -> None:
+    story = story_of(restarted(["one ", "two"], ["three"]).log)
+    assert story.text == "three"
+    assert story.ended
+    assert [chapter.cut for chapter in story.chapters] == [None, 0]
+    assert story.cursor == Cursor(2, 2)
+
+
+def test_the_story_of_a_log_that_goes_on_cuts_nothing() -> None:
+    log = LogMaker()
+    log.claim(Mode.START)
+    log.say("one ")
+    log.claim(Mode.CONTINUE)
+    log.think(40)
+    log.hand_back("draining")
+    story = story_of(log.log)
+    assert story.text == "one "
+    assert [chapter.cut for chapter in story.chapters] == [None, None]
+    assert story.thinking == 40
+    assert story.chapters[1].notes == ["handed_back draining"]
+    assert not story.ended
+
+
+def test_a_difference_says_what_each_line_is() -> None:
+    files = [{"path": "a.py", "text": "one\ntwo\n"}, {"path": "b.py", "text": "same\n"}]
+    (change,) = changes_of(files, {"files": {"a.py": "one\nthree\n"}})
+    assert (change.path, change.added, change.removed) == ("a.py", 1, 1)
+    assert [line.tag for line in change.lines] == ["span", "span", "del", "ins"]
+
+
+@given(st.text())
+def test_no_value_can_become_markup(text: str) -> None:
+    page = rendered(
+        "problem.html", grant=None, problem={"title": text, "detail": f"<script>{text}"}
+    )
+    body = bytes(page.body).decode("utf-8", "surrogatepass")
+    assert "<script>" not in body.replace('<script src="/assets/page.js" defer></script>', "")
