@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import redis
@@ -12,7 +13,14 @@ from settings.model import Settings
 from tests.conftest import Store
 from worker.cancel import cancel
 from worker.keys import JOBS, SUBMITTING, job_keys, pool_keys
-from worker.submission import Submission, now_ms, plain_message, resubmit_lost, submit
+from worker.submission import (
+    Submission,
+    now_ms,
+    plain_message,
+    resubmit_lost,
+    submit,
+    submit_all,
+)
 
 KEYS = pool_keys("p")
 
@@ -33,18 +41,77 @@ class Crash(Exception):
     """The submitting process dies here."""
 
 
-class Dying:
+class Wire:
+    """A client whose pipelines are played one command after the other, as a server may see them."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.client = client
+
+    def execute_command(self, *args: Any) -> Any:
+        return self.client.execute_command(*args)  # type: ignore[no-untyped-call]
+
+    def pipeline(self, **_: Any) -> Played:
+        return Played(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+
+class Played:
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._commands: list[tuple[Any, ...]] = []
+
+    def execute_command(self, *args: Any) -> None:
+        self._commands.append(args)
+
+    def execute(self, **_: Any) -> list[Any]:
+        return [self._reply(command) for command in self._commands]
+
+    def _reply(self, command: tuple[Any, ...]) -> Any:
+        try:
+            return self._wire.execute_command(*command)
+        except redis.RedisError as error:
+            return error
+
+
+class Dying(Wire):
     """A client whose process dies before its nth command."""
 
     def __init__(self, client: redis.Redis, commands: int) -> None:
-        self._client = client
+        super().__init__(client)
         self._left = commands
 
-    def __getattr__(self, name: str) -> object:
+    def _count(self) -> None:
         if self._left == 0:
             raise Crash
         self._left -= 1
-        return getattr(self._client, name)
+
+    def execute_command(self, *args: Any) -> Any:
+        self._count()
+        return super().execute_command(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        self._count()
+        return super().__getattr__(name)
+
+
+class Slow(Wire):
+    """A client that something overtakes before it puts its job into the line."""
+
+    def __init__(self, client: redis.Redis, overtaking: Callable[[], None]) -> None:
+        super().__init__(client)
+        self._overtaking = overtaking
+
+    def execute_command(self, *args: Any) -> Any:
+        if KEYS.tickets in args:
+            self._overtaking()
+            self._overtaking = lambda: None
+        return super().execute_command(*args)
+
+
+def die() -> None:
+    raise Crash
 
 
 def test_the_same_id_twice_is_one_job(store: Store) -> None:
@@ -84,9 +151,47 @@ def test_wherever_a_submit_crashes_the_job_is_whole_or_never_was(store: Store) -
     assert not store.sync.exists(SUBMITTING)
 
 
+def test_a_submit_takes_three_round_trips(store: Store) -> None:
+    submit(store.sync, job("before"))
+    trips = []
+
+    class Counting(Wire):
+        def pipeline(self, **_: Any) -> Played:
+            trips.append("pipeline")
+            return super().pipeline()
+
+        def __getattr__(self, name: str) -> Any:
+            trips.append(name)
+            return super().__getattr__(name)
+
+    submit(Counting(store.sync), job())  # type: ignore[arg-type]
+    assert trips == ["pipeline"] * 3
+
+
+def test_many_jobs_take_no_more_round_trips_than_one(store: Store) -> None:
+    submit_all(store.sync, [job(f"j{number}", wait_ms=number % 2) for number in range(20)])
+    assert store.sync.zcard(KEYS.normal) == store.sync.zcard(KEYS.delayed) == 10
+    assert store.sync.zcard(JOBS) == 20
+    assert not store.sync.exists(SUBMITTING)
+
+
+def test_one_that_can_not_be_submitted_keeps_back_those_submitted_with_it(store: Store) -> None:
+    with pytest.raises(LongstreamError):
+        submit_all(store.sync, [job("fine"), job("not fine")])
+    assert store.sync.keys() == []
+
+
+def test_an_index_forgets_jobs_that_have_no_record_any_more(store: Store) -> None:
+    for number in range(6):
+        submit(store.sync, job(f"old{number}"))
+        store.sync.delete(job_keys(f"old{number}").record)
+    submit_all(store.sync, [job("a"), job("b"), job("c")])
+    assert store.sync.zcard(JOBS) <= 4
+
+
 def test_a_repeated_submit_repairs_a_crashed_one(store: Store) -> None:
     with pytest.raises(Crash):
-        submit(Dying(store.sync, 4), job())  # type: ignore[arg-type]
+        submit(Slow(store.sync, die), job())  # type: ignore[arg-type]
     submit(store.sync, job())
     assert store.sync.zcard(KEYS.normal) == 1
 
@@ -96,7 +201,7 @@ def test_a_job_for_later_is_for_later_although_its_submit_crashed(
     store: Store, repaired_by: str
 ) -> None:
     with pytest.raises(Crash):
-        submit(Dying(store.sync, 4), job(wait_ms=60_000))  # type: ignore[arg-type]
+        submit(Slow(store.sync, die), job(wait_ms=60_000))  # type: ignore[arg-type]
     assert not store.sync.exists(KEYS.tickets)
     if repaired_by == "a worker":
         assert resubmit_lost(store.sync, older_than_ms=0) == ["j1"]
@@ -106,23 +211,6 @@ def test_a_job_for_later_is_for_later_although_its_submit_crashed(
     due = store.sync.zscore(KEYS.delayed, "j1")
     assert due is not None
     assert 55_000 < due - now_ms(store.sync) <= 60_000
-
-
-class Slow:
-    """A client that something overtakes before it puts its job into the line."""
-
-    def __init__(self, client: redis.Redis, overtaking: Callable[[], None]) -> None:
-        self._client = client
-        self._overtaking = overtaking
-
-    def execute_command(self, *args: object) -> object:
-        if KEYS.tickets in args:
-            self._overtaking()
-            self._overtaking = lambda: None
-        return self._client.execute_command(*args)  # type: ignore[no-untyped-call]
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._client, name)
 
 
 def test_a_repeated_submit_that_the_end_of_its_job_overtakes_leaves_nothing_in_the_line(

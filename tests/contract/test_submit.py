@@ -201,3 +201,23 @@ def test_the_same_id_is_the_same_job(app: LongstreamApp, valkey: Valkey) -> None
     assert first.id == second.id == by_id("z", job_id=job_id) == job_id
     with store.connect(valkey.url) as client:
         assert client.zrank(pool_keys("simulator").normal, job_id) is not None
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_many_are_submitted_and_an_iterator_is_never_read_ahead(
+    app: LongstreamApp, valkey: Valkey, lazy: bool
+) -> None:
+    asked: list[int] = []
+
+    def calls() -> Iterator[dict[str, Any]]:
+        for number in range(70):
+            asked.append(number)
+            yield {"prompt": f"Number {number}."}
+
+    submitted = jobs.submit_many("tasks.generate", calls() if lazy else list(calls()))
+    first = next(submitted)
+    assert len(asked) == (1 if lazy else 70)
+    ids = [first, *submitted]
+    assert len(set(ids)) == 70
+    with store.connect(valkey.url) as client:
+        assert None not in [client.zscore(pool_keys("simulator").bulk, job_id) for job_id in ids]
