@@ -24,6 +24,7 @@ from redis.asyncio import Redis
 
 from worker.errors import StoreError
 from worker.faults import passes
+from worker.keys import job_keys
 from worker.log.commit import GroupCommit
 from worker.log.cursor import START, Cursor
 from worker.log.follow import Command, Follower, Place, Steps
@@ -104,7 +105,12 @@ class Hub(Generic[T]):
         self, key: tuple[str, bool], follower: Follower, steps: Steps, command: Command
     ) -> _Channel[T]:
         """A channel that goes on where this follower has caught up, with the read it wants next."""
-        channel = _Channel(self, follower, steps, lambda: self._channels.pop(key, None))
+
+        def closed() -> None:
+            del self._channels[key]
+            self.reads.release(job_keys(key[0]).log)
+
+        channel = _Channel(self, follower, steps, closed)
         self._channels[key] = channel
         channel.ask(command)
         return channel
@@ -242,7 +248,7 @@ class _Channel(Generic[T]):
     """What comes in one log and view, for every reader that has caught up with it."""
 
     def __init__(
-        self, hub: Hub[T], follower: Follower, steps: Steps, closed: Callable[[], object]
+        self, hub: Hub[T], follower: Follower, steps: Steps, closed: Callable[[], None]
     ) -> None:
         self._hub = hub
         self._follower = follower

@@ -61,6 +61,9 @@ class TrackedReads:
         self._unsent: list[Want] = []
         self._sent: deque[Want] = deque()
         self._armed: dict[bytes, list[Want]] = {}
+        #: Up to where a log was read since the server last said that it changed: behind that there
+        #: is nothing, and the server will say when there is.
+        self._known: dict[bytes, str] = {}
         self._sendable = asyncio.Event()
         #: How many reads were sent: for measurements.
         self.reads = 0
@@ -68,12 +71,19 @@ class TrackedReads:
 
     def want(self, want: Want) -> None:
         want.since = self._loop.time()
-        self._again(want)
+        if self._known.get(want.log) == want.command[-1]:
+            self._arm(want)
+        else:
+            self._again(want)
 
     def forget(self, want: Want) -> None:
         """It will not be answered."""
         want.answer = _nobody
         self._disarm(want)
+
+    def release(self, log: str) -> None:
+        """Nobody follows it any more."""
+        self._known.pop(log.encode(), None)
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -113,6 +123,7 @@ class TrackedReads:
 
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None
+        self._known.clear()
         self._sendable.clear()
         if connection is not None:
             await connection.disconnect(nowait=True)
@@ -147,18 +158,28 @@ class TrackedReads:
     def _take(self, reply: Any) -> None:
         """A list is pushed by the server; of what this connection sends, no reply is one."""
         if isinstance(reply, list):
-            for log in reply[1] or list(self._armed):
+            for log in reply[1] or [*self._armed, *self._known]:
                 self._changed(log)
             return
         want = self._sent.popleft()
+        if want.answer is _nobody:
+            return
         if isinstance(reply, Exception):
             want.answer(reply)
-        elif reply:
-            want.answer(list(_pages(reply)))
-        elif want.answer is not _nobody:
-            self._armed.setdefault(want.log, []).append(want)
+        elif not reply:
+            self._arm(want)
+        else:
+            pages = list(_pages(reply))
+            entries = pages[0][1]
+            if self._tracking and len(entries) < _PAGE:
+                self._known[want.log] = entries[-1][0].decode()
+            want.answer(pages)
+
+    def _arm(self, want: Want) -> None:
+        self._armed.setdefault(want.log, []).append(want)
 
     def _changed(self, log: bytes) -> None:
+        self._known.pop(log, None)
         for want in self._armed.pop(log, ()):
             self._again(want)
 
@@ -184,6 +205,8 @@ class TrackedReads:
                 continue
             for want in [want for waiting in self._armed.values() for want in waiting]:
                 if now - want.since >= BLOCK_MS / 1000:
+                    # Should a word of the server ever be lost, it costs no more than this time.
+                    self._known.pop(want.log, None)
                     self._disarm(want)
                     want.answer([])
                 elif not self._tracking:
