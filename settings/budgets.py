@@ -1,4 +1,4 @@
-"""What may be spent: by one job, and in a day, by everybody or by one tenant."""
+"""What may be spent: by one job, and in a day, by everybody or by one tenant; and its share."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ class Budget:
     @property
     def is_set(self) -> bool:
         return self.job_usd is not None or self.day_usd is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant(Budget):
+    """What one tenant may spend, and its share of the line."""
+
+    weight: Annotated[
+        float,
+        Meta(ge=0.01, le=100),
+        "Its share of the line while others wait as well: one of weight 2 gets twice the tokens.",
+    ] = 1.0

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from settings.budgets import Budget
+from settings.budgets import Tenant
 from settings.model import Account, Family, Settings
 from settings.prices import Price
 from settings.wording import shown
@@ -109,7 +109,7 @@ SETTINGS = tuple(_settings_of(Settings, ()))
 _OF_ACCOUNT = tuple(s for s in _settings_of(Account, ()) if s.path != ("name",))
 _OF_FAMILY = tuple(s for s in _settings_of(Family, ()) if s.path != ("models",))
 _OF_PRICE = tuple(_settings_of(Price, ()))
-_OF_TENANT = tuple(_settings_of(Budget, ()))
+_OF_TENANT = tuple(_settings_of(Tenant, ()))
 
 
 def limits_of(account: str) -> tuple[Setting, ...]:

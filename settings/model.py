@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from settings.budgets import Budget
+from settings.budgets import Budget, Tenant
 from settings.describe import described
 from settings.errors import SettingsError
 from settings.prices import Price, price_of
@@ -252,12 +252,16 @@ class Settings:
     accounts: dict[str, Account] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    tenants: dict[str, Budget] = field(default_factory=dict)
+    tenants: dict[str, Tenant] = field(default_factory=dict)
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
     gateway: GatewaySettings = GatewaySettings()
     tracing: Tracing = Tracing()
+
+    def weight_of(self, tenant: str) -> float:
+        """Its share of the line."""
+        return self.tenants[tenant].weight if tenant in self.tenants else 1.0
 
     @property
     def simulated(self) -> bool:

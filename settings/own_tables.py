@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from settings.budgets import Budget
+from settings.budgets import Tenant
 from settings.catalogue import Setting, price_settings, tenant_settings
 from settings.file import Document, refuse_unknown
 from settings.prices import Price
@@ -25,10 +25,10 @@ def prices_in(document: Document, problems: Problems) -> dict[str, Price]:
     return {model: Price(**values) for model, values in found.items()}
 
 
-def tenants_in(document: Document, problems: Problems) -> dict[str, Budget]:
-    """The budgets of tenants that could be read."""
+def tenants_in(document: Document, problems: Problems) -> dict[str, Tenant]:
+    """The budgets and shares of tenants that could be read."""
     found = _tables(document, "tenants", tenant_settings, problems)
-    return {tenant: Budget(**values) for tenant, values in found.items()}
+    return {tenant: Tenant(**values) for tenant, values in found.items()}
 
 
 def _tables(

@@ -43,6 +43,7 @@ def submitted(
         message=plain_message(task, job_id, list(args), kwargs, ignore_result=answered_here),
         estimate=size,
         tenant=tenant,
+        weight=settings.weight_of(tenant),
         priority=priority,
         terms=terms or USUAL,
         tracing=settings.tracing,

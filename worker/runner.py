@@ -225,6 +225,7 @@ class Attempt:
     def _hear(self, limits: Limits) -> None:
         if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
             self._hearing = asyncio.ensure_future(self._commit.call(*heard))
+            self._hearing.add_done_callback(answers.report_merged)
 
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
         self._leaving.ending = "answered"

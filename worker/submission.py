@@ -111,6 +111,8 @@ class Submission:
     message: Message
     estimate: line.Estimate = line.UNKNOWN
     tenant: str = "default"
+    #: The tenant's share of the line.
+    weight: float = 1.0
     priority: str = "normal"
     wait_ms: int = 0
     terms: Terms = USUAL
@@ -137,6 +139,7 @@ class Submission:
         return line.Ticket(
             tenant=self.tenant,
             priority=self.priority,
+            weight=self.weight,
             model=self.model,
             kind=f"{self.task} {self.model} {self.estimate.effort}",
             prompt=self.estimate.prompt,

@@ -151,6 +151,7 @@ class StreamingTask(Task):
                 message=captured.message,
                 estimate=size,
                 tenant=str(tenant),
+                weight=settings.weight_of(str(tenant)),
                 priority=priority if isinstance(priority, str) else "normal",
                 wait_ms=int(wait_s * 1000),
                 terms=terms,

@@ -58,6 +58,13 @@ def enable(alias: str) -> None:
 
 def _show(view: AccountView) -> None:
     most = "" if view.streams_limit is None else f" of {view.streams_limit}"
+    if view.merged_into is not None:
+        click.echo(
+            f"{view.account} (pool {view.pool}): warning: the provider names one organisation for "
+            f"it and {view.merged_into}, so its keys share the limits of {view.merged_into}; "
+            f'give them account = "{view.merged_into}"'
+        )
+        return
     click.echo(f"{view.account} (pool {view.pool}; keys {', '.join(view.keys)})")
     click.echo(f"  streams: {view.streams}{most} in use")
     for limit in view.limits:

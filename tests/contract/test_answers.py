@@ -223,6 +223,18 @@ def test_overload_rests_shorter_than_a_rate_limit(line: Line) -> None:
     assert 0 < rest(line, "model a m") <= 1_050
 
 
+def test_overload_sends_a_job_back_but_not_for_ever(line: Line) -> None:
+    alone(line)
+    line.submit("j")
+    verdicts = []
+    for _ in range(31):
+        line.client.delete(KEYS.rests, KEYS.buckets)
+        verdicts.append(line.refuse(line.one(), 529))
+        line.submit("j")
+    # Then it costs attempts, like any failure of the provider.
+    assert verdicts == ["back"] * 30 + ["tired"]
+
+
 def test_retries_of_an_account_have_a_budget(line: Line) -> None:
     """A bad hour is not answered by a storm: fresh jobs go on, those sent back take turns."""
     alone(line)
@@ -279,8 +291,8 @@ def test_an_older_answer_does_not_overrule_a_newer_one(line: Line) -> None:
     older = answers.hear(line.settings, old, Limits((Limit("requests", 1000, 0),)))
     assert newer is not None
     assert older is not None
-    assert calls.run(line.client, newer) == 1
-    assert calls.run(line.client, older) == 0
+    assert calls.run(line.client, newer) == [1]
+    assert calls.run(line.client, older) == [0]
 
 
 def test_a_family_of_models_learns_its_own_limit(line: Line) -> None:

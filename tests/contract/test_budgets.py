@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from settings.budgets import Budget
+from settings.budgets import Budget, Tenant
 from settings.model import Account, Settings
 from settings.prices import Price
 from tests.conftest import Store
@@ -131,8 +131,8 @@ async def test_a_job_within_its_limit_is_not_touched(store: Store) -> None:
     "settings",
     [
         {"budget": Budget(job_usd=0.1)},
-        {"tenants": {"acme": Budget(job_usd=0.1)}},
-        {"tenants": {"acme": Budget(job_usd=0.1)}, "budget": Budget(job_usd=9.0)},
+        {"tenants": {"acme": Tenant(job_usd=0.1)}},
+        {"tenants": {"acme": Tenant(job_usd=0.1)}, "budget": Budget(job_usd=9.0)},
     ],
 )
 async def test_the_settings_limit_a_job_that_names_no_limit(store: Store, settings: Any) -> None:
@@ -144,7 +144,7 @@ async def test_the_settings_limit_a_job_that_names_no_limit(store: Store, settin
 
 @pytest.mark.parametrize(
     "settings",
-    [{"tenants": {"acme": Budget(day_usd=1.0)}}, {"budget": Budget(day_usd=1.0)}],
+    [{"tenants": {"acme": Tenant(day_usd=1.0)}}, {"budget": Budget(day_usd=1.0)}],
 )
 async def test_a_budget_that_is_used_up_holds_the_job_and_says_so(
     store: Store, settings: Any
@@ -184,7 +184,7 @@ async def test_a_budget_that_only_warns_lets_the_job_run(store: Store) -> None:
 async def test_what_another_tenant_spent_is_nothing_to_this_one(store: Store) -> None:
     spend(store, 1.2, tenant="other")
 
-    verdict, _ = await attempt(store, {"tenants": {"acme": Budget(day_usd=1.0)}})
+    verdict, _ = await attempt(store, {"tenants": {"acme": Tenant(day_usd=1.0)}})
 
     assert isinstance(verdict, Sealed)
 
@@ -204,7 +204,7 @@ async def test_a_running_stream_is_stopped_when_the_day_is_spent(store: Store) -
 def test_a_spent_budget_refuses_new_jobs_with_the_way_out(store: Store) -> None:
     spend(store, 1.2)
     now = int(datetime.now(UTC).timestamp() * 1000)
-    settings = Settings(prices=PRICES, tenants={"acme": Budget(day_usd=1.0, action="stop")})
+    settings = Settings(prices=PRICES, tenants={"acme": Tenant(day_usd=1.0, action="stop")})
 
     with pytest.raises(BudgetSpent, match=r"budget of tenant acme: .* raise it in longstream.toml"):
         refuse_spent(store.sync, settings, "acme", now)
@@ -212,7 +212,7 @@ def test_a_spent_budget_refuses_new_jobs_with_the_way_out(store: Store) -> None:
 
 
 def test_a_model_without_a_price_is_refused_where_a_budget_holds() -> None:
-    settings = Settings(tenants={"acme": Budget(day_usd=1.0)})
+    settings = Settings(tenants={"acme": Tenant(day_usd=1.0)})
 
     with pytest.raises(Exception, match="x has no known price, and a budget holds"):
         refuse_unpriced(settings, "x", "acme", Terms())

@@ -48,6 +48,29 @@ def test_shares_are_counted_in_tokens_not_in_jobs(line: Line) -> None:
     assert granted["small"] == pytest.approx(10 * granted["large"], abs=10)
 
 
+def test_a_tenant_of_twice_the_weight_gets_twice_the_share(line: Line) -> None:
+    of(line, "paying", 100, weight=2.0)
+    of(line, "x", 100)
+    of(line, "y", 100)
+    granted = tenants(line.grant(slots=80))
+    assert (granted["paying"], granted["x"], granted["y"]) == (
+        pytest.approx(40, abs=1),
+        pytest.approx(20, abs=1),
+        pytest.approx(20, abs=1),
+    )
+
+
+def test_a_weight_holds_for_what_answers_really_took(line: Line) -> None:
+    of(line, "paying", 60, weight=2.0, prompt=100, cap=100)
+    of(line, "x", 60, prompt=100, cap=100)
+    taken: Counter[str] = Counter()
+    for _ in range(12):
+        for lease in line.ask(slots=5).leases:
+            line.settle(lease, 150, ending="answered")
+            taken[lease.job_id.partition("-")[0]] += 150
+    assert taken["paying"] == pytest.approx(2 * taken["x"], rel=0.1)
+
+
 def test_time_a_tenant_was_idle_is_not_saved_up(line: Line) -> None:
     of(line, "busy", 100)
     line.grant(slots=60)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from typing import Any
+
 import pytest
 
 from settings.model import Account, Family
 from tests.conftest import Store
 from tests.harness.lines import KEYS, Line, key
 from tests.harness.waiting import wait_until
+from worker.admission.buckets import CELLS, PIECES
+from worker.admission.states import rolling_day
 
 
 def account(name: str = "a", **limits: object) -> Account:
@@ -65,6 +71,47 @@ def test_the_day_begins_at_the_midnight_of_its_zone(line: Line) -> None:
     line.submit("y")
     line.ask()
     assert ahead - line.used("b").day in (1, 2)
+
+
+def day_before(line: Line, pieces: int) -> None:
+    """Let the requests of the rolling day have been that many pieces of it earlier."""
+    stored: Any = line.client.hget(KEYS.buckets, "day a")
+    window = rolling_day(stored)
+    earlier = [0.0] * CELLS
+    for piece in range(window.piece - PIECES, window.piece + 1):
+        earlier[(piece - pieces) % CELLS] = window.pieces[piece % CELLS]
+    numbers = [window.piece - pieces, sum(earlier), *earlier]
+    line.client.hset(KEYS.buckets, "day a", struct.pack(f"<{2 + CELLS}d", *numbers))
+
+
+def test_a_rolling_day_gives_back_what_is_a_day_old(line: Line) -> None:
+    having(line, account(requests_per_day=2, day_zone="rolling"))
+    line.submit(*jobs(6))
+    assert len(line.ask().leases) == 2
+    assert line.client.hlen(KEYS.tickets) == 6
+    day_before(line, PIECES - 1)
+    assert line.ask().leases == (), "not yet a whole day"
+    day_before(line, 2)
+    assert len(line.ask().leases) == 2
+
+
+def test_a_rolling_day_says_when_it_has_room_again(line: Line) -> None:
+    having(line, account(requests_per_day=1, day_zone="rolling"))
+    line.submit(*jobs(2))
+    line.ask()
+    head = json.loads(line.client.get(KEYS.blocked) or b"")
+    assert head["reason"] == "requests a day of account a"
+    seconds, _ = line.client.time()
+    hours = (head["until"] / 1000 - seconds) / 3600
+    assert 24 <= hours <= 24 * CELLS / PIECES
+
+
+def test_a_lease_that_never_started_gives_its_request_of_a_rolling_day_back(line: Line) -> None:
+    having(line, account(requests_per_day=1, day_zone="rolling"))
+    line.submit("j")
+    (lease,) = line.ask().leases
+    line.settle(lease, None, back=True)
+    assert line.grant() == ["j"]
 
 
 def test_keys_of_one_account_share_its_limits(line: Line) -> None:

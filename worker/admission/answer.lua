@@ -15,7 +15,8 @@
 -- ARGV[10] the dimension that was hit: 'requests', 'tokens', 'streams' or ''
 -- ARGV[11+] the pool's keys and limits; see offers.lua
 -- Returns  'back' when the job should go back into the line, 'fail' when the request itself is
---          refused; '' when the lease is gone
+--          refused; 'tired' when it has been sent away too often for this to cost nothing; '' when
+--          the lease is gone
 local OFFERS = 11
 -- include pool
 -- include offers
@@ -28,6 +29,8 @@ local OFFERS = 11
 -- include spent
 local job, kind = ARGV[1], ARGV[4]
 -- A limit nobody configured is not believed to be lower than this, a minute.
+-- Overload sends a job back for nothing this many times.
+local TIRED = 30
 local LEAST = { requests = 60, tokens = 1000 }
 local lease = decoded(redis.call('HGET', held, job))
 if not lease or lease.lease ~= tonumber(ARGV[2]) then return '' end
@@ -127,4 +130,5 @@ if kind == 'rate' then
   count_spent(lease.account, 'refused', 1)
   if is_new and ARGV[10] ~= '' then learn(ARGV[10]) end
 end
-return answered('back')
+-- Whoever is overloaded for ever is out of order: from then on that costs attempts.
+return answered(kind == 'overload' and ticket and ticket.tries >= TIRED and 'tired' or 'back')

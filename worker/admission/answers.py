@@ -10,15 +10,18 @@ whether the job goes back; `hear` passes on what an answer's headers say of the 
 | a day's limit | the account | until its day is over | the same |
 | quota, credit | the account | 1 h, 24 h | the same |
 | 401, 403 | the key | 30 s, until repaired | asks another key; fails if that refuses, too |
-| overload | the model on the account | 1 s, 30 s | as after any failure of the provider |
+| overload | the model on the account | 1 s, 30 s | the same, thirty times |
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+
+import structlog
 
 from settings.model import SIMULATOR, Settings
 from worker.admission.line import Call, Lease
@@ -36,6 +39,9 @@ _STRETCH = 0.05
 
 _CAUSE_CHARS = 120
 _LEARNED = ("requests", "tokens", "streams")
+
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +104,7 @@ async def told(store: Store, settings: Settings, lease: Lease, failure: Upstream
     if rule is None or (rule.kind in ("auth", "quota") and _simulated(settings, lease)):
         return Told(unused=unused)
     verdict = await store.call(*answer(settings, lease, rule, failure))
-    free = verdict == b"back" and rule.kind != "overload"
-    return Told(free=free, fails=verdict == b"fail", unused=unused)
+    return Told(free=verdict == b"back", fails=verdict == b"fail", unused=unused)
 
 
 def _simulated(settings: Settings, lease: Lease) -> bool:
@@ -129,11 +134,22 @@ def answer(settings: Settings, lease: Lease, rule: Ruling, failure: UpstreamFail
 
 def hear(settings: Settings, lease: Lease, limits: Limits) -> Call | None:
     """Tighten what is kept to; None when there is nothing that could."""
-    said: list[object] = []
+    said: list[object] = [limits.organisation]
     for limit in limits.limits:
         said += [limit.dimension, limit.limit, limit.remaining]
     pool = settings.pools.get(lease.pool)
-    if not said or pool is None:
+    if not limits or pool is None:
         return None
     args = [lease.job_id, lease.number, json.dumps(said), *packed(pool, settings.accounts)]
     return _HEARD, pool_keys(lease.pool).all(), args
+
+
+def report_merged(heard: asyncio.Future[Any]) -> None:
+    """Warn when an answer told that two accounts are one."""
+    if heard.cancelled() or heard.exception() is not None:
+        # The next answer tells it again.
+        return
+    _, *merged = heard.result()
+    if merged:
+        account, other = (name.decode() for name in merged)
+        _log.warning("accounts.merged", account=account, into=other)

@@ -1,12 +1,13 @@
 -- Noticing that the store lost its state: whoever knows another epoch than the store's own
 -- remembers more than it does. Needs pool.
 
--- The epoch, whether buckets count as empty from now on, when somebody was seen last, and whether
--- the caller does not know this epoch: what it holds was granted by a state that is gone, or it
--- holds nothing yet.
+-- The epoch, whether the caller does not know it: what it holds was granted by a state that is gone,
+-- or it holds nothing yet; when somebody was seen last, whether buckets count as empty from now on,
+-- and which accounts are merged.
 local function meet(known)
-  local id, empty, seen = unpack(redis.call('HMGET', epoch, 'id', 'empty', 'seen'))
-  if id and known == id then return id, empty, seen, false end
+  local id, seen, empty, merged = unpack(
+    redis.call('HMGET', epoch, 'id', 'seen', 'empty', 'merged'))
+  if id and known == id then return id, false, seen, empty, merged end
   if not id then
     id = string.format('%.3f', now)
     redis.call('HSET', epoch, 'id', id)
@@ -15,5 +16,5 @@ local function meet(known)
     redis.call('HSET', epoch, 'empty', 1)
     empty = 1
   end
-  return id, empty, seen, true
+  return id, true, seen, empty, merged
 end

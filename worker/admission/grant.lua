@@ -58,7 +58,7 @@ end
 
 -- include epochs
 -- include outages
-local id, empty, seen, is_stranger = meet(ARGV[6])
+local id, is_stranger, seen, empty, merged = meet(ARGV[6])
 notice_outage(ARGV[6], seen, tonumber(ARGV[7]), tonumber(ARGV[8]))
 local gone, reclaimed = {}, {}
 if is_stranger or first_of(workers) < now + ARGV[5] / 2 then gone = look_after_workers() end
@@ -80,6 +80,7 @@ local function grant_all()
   local size = math.min(PAGE, room)
   if not next_class(queues, progress[1], size) then return {}, nil, true end
   -- include offers
+  if merged then merge(cjson.decode(merged)) end
   -- include limits
   -- include opening
   -- include picking

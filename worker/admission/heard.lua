@@ -3,10 +3,11 @@
 -- KEYS     the pool's
 -- ARGV[1]  job id
 -- ARGV[2]  lease number
--- ARGV[3]  what was said, flat: dimension ('requests' or 'tokens'), limit, remaining (-1: not said),
---          for each; JSON
+-- ARGV[3]  what was said, JSON: the organisation ('' not said), then dimension ('requests' or
+--          'tokens'), limit, remaining (-1: not said), for each
 -- ARGV[4+] the pool's keys and limits; see offers.lua
--- Returns  1 when it was newer than what was heard before, else 0
+-- Returns  {1 when it was newer than what was heard before, else 0; then, when the key's account
+--          turns out to be another's: its name, and that of the other}
 local OFFERS = 4
 -- include pool
 -- include offers
@@ -15,16 +16,17 @@ local OFFERS = 4
 -- include days
 -- include limits
 -- include scopes
+-- include organisations
 local lease = decoded(redis.call('HGET', held, ARGV[1]))
-if not lease or lease.lease ~= tonumber(ARGV[2]) then return 0 end
+if not lease or lease.lease ~= tonumber(ARGV[2]) then return { 0 } end
 local scope, learned = narrowest_scope(lease.account, decoded(redis.call('HGET', tickets, ARGV[1])))
-if not scope then return 0 end
+if not scope then return { 0 } end
 -- An older request's answer knows less than a newer one's.
-if scope.state[HEARD] > lease.lease then return 0 end
+if scope.state[HEARD] > lease.lease then return { 0 } end
 scope.state[HEARD] = lease.lease
 
 local said = cjson.decode(ARGV[3])
-for i = 1, #said, 3 do
+for i = 2, #said, 3 do
   local bucket, limit, remaining = scope[said[i]], said[i + 1], said[i + 2]
   if limit > 0 then
     local known = limit * bucket.piece_ms * PIECES / 60000
@@ -35,4 +37,4 @@ for i = 1, #said, 3 do
 end
 write_learned(scope, learned)
 write_state(scope.name, scope.state)
-return 1
+return { 1, unpack(find_organisation(lease.key, said[1])) }

@@ -45,6 +45,7 @@ class Ticket(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     tenant: str
     priority: str = msgspec.field(name="class")
+    weight: float = 1.0
     model: str
     kind: str
     prompt: int

@@ -50,6 +50,8 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     account: str
     keys: tuple[str, ...]
+    #: The account whose limits hold instead: the provider names one organisation for both.
+    merged_into: str | None
     streams: int
     streams_limit: int | None
     limits: tuple[Limit, ...]
@@ -66,6 +68,7 @@ class PoolState(msgspec.Struct, frozen=True, kw_only=True):
     rests: dict[str, dict[str, Any]]
     learned: dict[str, dict[str, list[float]]]
     spent: dict[str, int]
+    merged: dict[str, str]
 
 
 def accounts(client: redis.Redis, settings: Settings) -> list[AccountView]:
@@ -93,9 +96,10 @@ def enable(client: redis.Redis, settings: Settings, alias: str) -> bool:
 def _read(client: redis.Redis, keys: PoolKeys) -> PoolState:
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
+    pipeline.hget(keys.epoch, "merged")
     for name in (keys.buckets, keys.rests, keys.learned, keys.spent):
         pipeline.hgetall(name)
-    (seconds, micros), buckets, *found = pipeline.execute()
+    (seconds, micros), merged, buckets, *found = pipeline.execute()
     rests, learned, spent = (
         {name.decode(): msgspec.json.decode(value) for name, value in raw.items()} for raw in found
     )
@@ -105,6 +109,7 @@ def _read(client: redis.Redis, keys: PoolKeys) -> PoolState:
         rests=rests,
         learned=learned,
         spent=spent,
+        merged=msgspec.json.decode(merged) if merged else {},
     )
 
 
@@ -114,7 +119,12 @@ def _views(pool: Pool, accounts: Mapping[str, Account], state: PoolState) -> lis
         AccountView(
             pool=pool.name,
             account=scope.name,
-            keys=tuple(alias for alias, _, account in offers.keys if account == owner.name),
+            keys=tuple(
+                alias
+                for alias, _, account in offers.keys
+                if state.merged.get(account, account) == owner.name
+            ),
+            merged_into=state.merged.get(owner.name),
             streams=scope_state(state.buckets.get(scope.name)).used,
             streams_limit=scope.streams or None,
             limits=tuple(_limits(scope, state, owner.day_ms)),

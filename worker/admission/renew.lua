@@ -25,7 +25,7 @@
 -- include outages
 local worker = ARGV[1]
 
-local id, _, seen, lost = meet(ARGV[5])
+local id, lost, seen = meet(ARGV[5])
 notice_outage(ARGV[5], seen, tonumber(ARGV[6]), tonumber(ARGV[7]))
 hear_of(worker, ARGV[2], ARGV[4])
 lost = lost and ARGV[5] ~= ''
