@@ -18,7 +18,7 @@ from settings.wording import did_you_mean, place, shown
 DEFAULT_NAME = "longstream.toml"
 
 #: Tables whose entries the user names, read by `settings.pools` and `own_tables`.
-NAMED_TABLES = ("accounts", "pools", "prices", "tenants")
+NAMED_TABLES = ("accounts", "pools", "prices", "tenants", "routes", "fallbacks")
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 

@@ -30,10 +30,11 @@ from settings.model import (
     Tracing,
     WorkerSettings,
 )
-from settings.own_tables import prices_in, tenants_in
+from settings.own_tables import fallbacks_in, prices_in, routes_in, tenants_in
 from settings.pairs import PAIRS, pools_of_pairs, pools_of_simulator
 from settings.pools import accounts_in, complete_accounts, pools_in
 from settings.problems import SECRET_CHARS, Problems
+from settings.routing import Routing
 from settings.urls import base_url, redis_url
 
 _URLS = ("redis_url", "broker_url", "result_url")
@@ -52,7 +53,13 @@ def load(environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> S
     pools, accounts = _keys(document, environ, problems)
     own: dict[str, Any] = {}
     if document is not None:
-        own = {"prices": prices_in(document, problems), "tenants": tenants_in(document, problems)}
+        readers = {
+            "prices": prices_in,
+            "tenants": tenants_in,
+            "routes": routes_in,
+            "fallbacks": fallbacks_in,
+        }
+        own = {name: read_own(document, problems) for name, read_own in readers.items()}
     problems.raise_any()
     settings = _build(values, pools=pools, accounts=accounts, **own)
     _check_secrets(settings, problems)
@@ -65,6 +72,7 @@ def _build(values: dict[str, Any], **tables: Any) -> Settings:
         "clocks": Clocks,
         "worker": WorkerSettings,
         "retention": Retention,
+        "routing": Routing,
         "budget": Budget,
         "gateway": GatewaySettings,
         "tracing": Tracing,

@@ -13,11 +13,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from settings.accounts import Account as Account, Family as Family, Limits as Limits
 from settings.budgets import Budget, Tenant
 from settings.describe import described
 from settings.errors import SettingsError
 from settings.prices import Price, price_of
 from settings.profiles import PROFILES, Api, Dialect, Profile
+from settings.routing import Route, Routing
 from settings.secret import Secret
 
 _DAY_S = 86_400
@@ -26,7 +28,6 @@ _DAY_S = 86_400
 Seconds = Annotated[float, Meta(gt=0, le=_DAY_S)]
 #: At most ten years.
 KeptSeconds = Annotated[int, Meta(ge=1, le=3_650 * _DAY_S)]
-Limit = Annotated[int, Meta(ge=1, le=10**12)]
 Count = Annotated[int, Meta(ge=1, le=1000)]
 Text = Annotated[str, Meta(min_length=1)]
 
@@ -35,57 +36,6 @@ SIMULATOR = "simulator"
 
 #: A day without a beginning: the last 24 hours, whenever.
 ROLLING_DAY = "rolling"
-
-
-Refill = Literal["strict", "slices", "bucket"]
-Accounting = Literal["refund", "admission", "produced"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What may be used of one thing. None means: no limit known."""
-
-    streams: Annotated[Limit | None, "Streams open at once."] = None
-    requests_per_minute: Annotated[Limit | None, "Requests a minute."] = None
-    tokens_per_minute: Annotated[Limit | None, "Tokens a minute."] = None
-    requests_per_day: Annotated[Limit | None, "Requests a day."] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family(Limits):
-    """Limits of some models of an account, on top of the account's own."""
-
-    models: str
-
-    def serves(self, model: str) -> bool:
-        return fnmatchcase(model, self.models)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account(Limits):
-    """The owner of the limits."""
-
-    name: str
-    refill: Annotated[
-        Refill,
-        "How the limits are kept: `strict` in any minute, `slices` in any 10 seconds, "
-        "`bucket` as a bucket that holds a minute and refills evenly.",
-    ] = "strict"
-    burst: Annotated[
-        float,
-        Meta(ge=0.001, le=0.5),
-        "The share of a limit that may be used at once; the rest is spread evenly.",
-    ] = 0.05
-    accounting: Annotated[
-        Accounting,
-        "What the provider counts: `refund` the estimate, corrected at the end; "
-        "`admission` the largest possible answer, never corrected; `produced` what is produced.",
-    ] = "refund"
-    day_zone: Annotated[
-        Text,
-        "Time zone whose midnight begins a new day, or `rolling`: a day is the last 24 hours.",
-    ] = "UTC"
-    families: tuple[Family, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +201,9 @@ class Settings:
     pools: dict[str, Pool] = field(default_factory=dict)
     accounts: dict[str, Account] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
+    routing: Routing = field(default_factory=Routing)
+    routes: dict[str, Route] = field(default_factory=dict)
+    fallbacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     tenants: dict[str, Tenant] = field(default_factory=dict)
     clocks: Clocks = Clocks()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from worker.cancel import Cancelled
     from worker.ledger.totals import By, Sum
     from worker.log.verify import Verdict
+    from worker.routing import Choice
 
 __all__ = [
     "Attempt",
@@ -59,6 +60,7 @@ __all__ = [
     "queues",
     "recent",
     "result",
+    "route",
     "simulated",
     "spend",
     "status",
@@ -128,6 +130,16 @@ def status(job_id: str) -> Record:
     """The job's record. Raises UnknownJob."""
     with store() as client:
         return priced(record_of(client, job_id))
+
+
+def route(task: str, *args: Any, **kwargs: Any) -> Choice:
+    """Which model a job of these arguments would get, and why; nothing is submitted.
+
+    Raises LongstreamError when the request can not be built.
+    """
+    from tasks.submitting import routed
+
+    return routed(current(), task, args, kwargs)
 
 
 def spend(by: By, first: date, last: date, *, tenant: str | None = None) -> list[Sum]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from settings.errors import LongstreamError
+from settings.routing import AUTO
 from tasks.batches.bodies import URLS, request_of
 from tasks.edits.blocks import boundary_for
 from tasks.edits.prompt import messages_for
@@ -62,7 +63,9 @@ def batch_request(url: str, body: Mapping[str, Any], *, model: str = "") -> Requ
     """`model` is what `body` names already, and there for listings. Raises LongstreamError."""
     if url not in URLS:
         raise LongstreamError(f"unknown url {url!r}: it is one of {', '.join(URLS)}")
-    return request_of(url, body)
+    # `auto` in the body is a question, and `model` its answer.
+    asked = body if not model or body.get("model") != AUTO else {**body, "model": model}
+    return request_of(url, asked)
 
 
 def refactor_request(

@@ -59,8 +59,8 @@ def streaming(
 
     `ask` runs when a job is submitted, and again for each attempt, so it must say the same each
     time. `finish(text, *args, **kwargs)` makes the task's result, which must be JSON, of the text
-    and the task's arguments; a LongstreamError from it fails the job. `model` and `effort` are those of
-    a prompt that is only text; empty: the settings' default.
+    and the task's arguments; a LongstreamError from it fails the job. `model` and `effort` are
+    those of a prompt that is only text; empty: the settings' default.
     """
 
     def made(ask: Ask) -> StreamingTask:

@@ -46,8 +46,10 @@ def priced(record: Record) -> Record:
     """The record with what its job costs so far, by the prices of this process."""
     import msgspec
 
-    from worker.ledger.totals import money_of
+    from worker.ledger.totals import money_of, saved_by
 
     if not record.spent:
         return record
-    return msgspec.structs.replace(record, cost=money_of(record.spent, current()))
+    money = money_of(record.spent, current())
+    saved = saved_by(record.spent, record.instead_of, current()) if record.instead_of else None
+    return msgspec.structs.replace(record, cost=money, saved_usd=saved)

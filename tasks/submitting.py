@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from settings.errors import LongstreamError
@@ -10,6 +10,7 @@ from settings.model import Settings
 from tasks.kinds import KINDS
 from worker.admission.estimates import estimate, pool_taking
 from worker.ledger.allowed import refuse_unpriced
+from worker.routing import Choice, choose
 from worker.submission import Submission, plain_message
 from worker.terms import USUAL, Terms
 
@@ -30,7 +31,9 @@ def submitted(
     reads the job, and Celery keeps no result of it."""
     kind = KINDS[task]
     request = kind.build(*args, **kwargs)
-    model, size = request.model or settings.model, estimate(request)
+    size = estimate(request)
+    chosen = choose(settings, task, request, size)
+    model = chosen.model
     refuse_unpriced(settings, model, tenant, terms or USUAL)
     # The default is the submitter's, and a worker may have another.
     kwargs = {**kwargs, "model": model}
@@ -46,8 +49,18 @@ def submitted(
         weight=settings.weight_of(tenant),
         priority=priority,
         terms=terms or USUAL,
+        rule=chosen.rule,
+        instead_of=chosen.instead_of,
         tracing=settings.tracing,
     )
+
+
+def routed(settings: Settings, task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Choice:
+    """Which model a call of a built-in task would get."""
+    if task not in KINDS:
+        raise LongstreamError(f"no task {task}: there are {', '.join(sorted(KINDS))}")
+    request = KINDS[task].build(*args, **kwargs)
+    return choose(settings, task, request, estimate(request))
 
 
 def submitted_by_celery(

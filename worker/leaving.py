@@ -7,6 +7,7 @@ has stored the result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ from worker.pump import Pump
 from worker.scripts import script
 from worker.seeing.witness import Witness
 from worker.terms import OnInterrupt
+from worker.upstream.failures import UpstreamFailure
 from worker.work import Sealed, Verdict, Yielded
 
 _RELEASE = script("worker.log", "release")
@@ -94,6 +96,17 @@ class Leaving:
         await self.commit.call(*back)
         self.seen.handed_back(wait_s)
         return Yielded(reason)
+
+    def served_instead(self, writer: Writer) -> Callable[[str, UpstreamFailure], None]:
+        """Notes which model is asked because another was not served."""
+
+        def note(other: str, failure: UpstreamFailure) -> None:
+            self.seen.fell_back(other, failure)
+            writer.note("fallback", f"{other}: {failure.kind}")
+            if self.paying is not None:
+                self.paying.model = other
+
+        return note
 
     async def over(self, writer: Writer, over: Over) -> Verdict:
         """A budget forbids to begin: the job waits, or ends with what text there is."""

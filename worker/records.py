@@ -52,6 +52,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     cancel_ms: int = 0
     deadline_ms: int = 0
     max_cost_micros: int = 0
+    #: Where the model was to be chosen: the rule that did, and what it would have been.
+    rule: str = ""
+    instead_of: str = ""
+    #: The model that answered, when the job's own could not be had.
+    served_by: str = ""
     due_ms: int = 0
     #: Up to which attempt `spent` is complete, and in the books of its day.
     accounted: int = 0
@@ -59,6 +64,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     spent: tuple[Spending, ...] = ()
     #: What `spent` costs; filled in by who knows the prices.
     cost: Money | None = None
+    #: What the rule has saved, in USD; None: there was no rule, or a price is unknown.
+    saved_usd: float | None = None
     on_interrupt: str = "auto"
 
 

@@ -13,16 +13,17 @@ import uuid
 from typing import Any
 
 from settings.errors import LongstreamError
-from settings.model import Settings
+from settings.model import Key, Settings
 from worker.admission import answers, line
 from worker.admission.line import Spent
 from worker.errors import LogGone, StoreError, StoreRefused
+from worker.fallback import fallbacks_of, served
 from worker.keys import job_keys
 from worker.leaving import Leaving
 from worker.ledger.guard import Guard
 from worker.ledger.paying import Paying, catch_up_ended
 from worker.ledger.purse import Purse
-from worker.log.claim import Claim, claim_of
+from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.entries import Mode, Tokens
 from worker.log.stored import Stored, aread_stored, clean_text
@@ -30,7 +31,7 @@ from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
 from worker.reading import Unusable
-from worker.records import Record, parse_record
+from worker.records import parse_record
 from worker.scripts import script
 from worker.seeing.tracing import traces
 from worker.seeing.witness import Witness
@@ -102,7 +103,7 @@ class Attempt:
 
     async def run(self) -> Verdict:
         """Start, claim, stream, conclude."""
-        lease_ms = _ms(self._settings.worker.lease_s)
+        lease_ms = int(self._settings.worker.lease_s * 1000)
         started = line.start(self._lease, self._worker, uuid.uuid4().hex, lease_ms=lease_ms)
         if not await self._commit.call(*started):
             self._seen.dropped()
@@ -171,7 +172,8 @@ class Attempt:
     async def _not_claimed(self, why: str) -> Verdict:
         if why == "ended":
             # Sealed by a worker that died before Celery heard of it: say it again.
-            record = await self._record()
+            raw = await self._commit.command("HGETALL", self._keys.record)
+            record = parse_record(self._lease.job_id, raw)
             if record is not None:
                 await catch_up_ended(self._commit, record, self._settings.retention.spend_s)
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
@@ -208,19 +210,23 @@ class Attempt:
         turn = self._turn = await asyncio.to_thread(turn_of, self._work, claim, said)
         if turn.request is None:
             return Finished(Outcome.COMPLETED, None)
+        asked, model = turn.request, turn.request.model
+        others = () if point else fallbacks_of(self._settings, self._lease.pool, model)
+        noted = self._leaving.served_instead(writer)
+        return await served(asked, others, lambda: self._pumped(writer, key, turn, point), noted)
+
+    def _pumped(self, writer: Writer, key: Key, turn: Turn, point: Point | None) -> Pump:
+        assert self._guard is not None
         pump = Pump(
-            self._client,
-            writer,
-            key,
-            turn.reading,
+            *(self._client, writer, key, turn.reading),
             said=turn.said,
             point=point,
             hear=self._hear,
-            pay=self._guard.produced if self._guard else lambda _: None,
+            pay=self._guard.produced,
             seen=self._seen,
         )
         self._leaving.pump = pump
-        return await pump.run(turn.request)
+        return pump
 
     def _hear(self, limits: Limits) -> None:
         if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
@@ -286,16 +292,8 @@ class Attempt:
             forget=gone,
         )
 
-    async def _record(self) -> Record | None:
-        raw = await self._commit.command("HGETALL", self._keys.record)
-        return parse_record(self._lease.job_id, raw)
-
     async def _kept(self, claim: Claim) -> list[Stored]:
         """The entries up to the one this attempt goes on from, superseded ones among them."""
         if not claim.offset:
             return []
         return await aread_stored(self._commit.command, self._keys.log, claim.base)
-
-
-def _ms(seconds: float) -> int:
-    return int(seconds * 1000)

@@ -116,6 +116,9 @@ class Submission:
     priority: str = "normal"
     wait_ms: int = 0
     terms: Terms = USUAL
+    #: What chose the model, where it was to be chosen, and what it would have been.
+    rule: str = ""
+    instead_of: str = ""
     tracing: Tracing = UNTRACED
 
     def attributes(self) -> Attributes:
@@ -287,6 +290,8 @@ def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
         "priority": job.priority,
         "ticket": msgspec.json.encode(ticket),
         "message": job.message.dump(),
+        "rule": job.rule,
+        "instead_of": job.instead_of,
         "on_interrupt": job.terms.on_interrupt,
         "max_cost_micros": round((job.terms.max_cost_usd or 0) * 1_000_000),
     }

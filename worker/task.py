@@ -37,6 +37,7 @@ from worker.ledger.allowed import refuse_spent, refuse_unpriced
 from worker.outcomes import Outcome
 from worker.reading import Reading, Whole
 from worker.results import revoke
+from worker.routing import choose
 from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
@@ -123,6 +124,7 @@ class StreamingTask(Task):
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
         size = estimate(request)
+        chosen = choose(settings, str(self.name), request, size)
         captured = Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
@@ -132,7 +134,7 @@ class StreamingTask(Task):
             priority = options.get("priority") or self.priority
             ours = ("terms", "tenant", "priority")
             wait_s, options = _wait_s({n: v for n, v in options.items() if n not in ours})
-            refuse_unpriced(settings, request.model, str(tenant), terms)
+            refuse_unpriced(settings, chosen.model, str(tenant), terms)
             refuse_spent(client, settings, str(tenant), now_ms(client))
             # Celery's own priority is a number, and goes on to the message.
             options["priority"] = None if isinstance(priority, str) else priority
@@ -145,8 +147,8 @@ class StreamingTask(Task):
             job = Submission(
                 job_id=task_id,
                 task=str(self.name),
-                model=request.model,
-                pool=pool_taking(settings, request.model, size).name,
+                model=chosen.model,
+                pool=pool_taking(settings, chosen.model, size).name,
                 label=self.label(*args, **kwargs),
                 message=captured.message,
                 estimate=size,
@@ -155,6 +157,8 @@ class StreamingTask(Task):
                 priority=priority if isinstance(priority, str) else "normal",
                 wait_ms=int(wait_s * 1000),
                 terms=terms,
+                rule=chosen.rule,
+                instead_of=chosen.instead_of,
                 tracing=settings.tracing,
             )
             submit(client, job)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from settings.routing import AUTO
 from worker.log.claim import Claim
 from worker.log.entries import Mode
 from worker.reading import Reading, Unusable
@@ -30,7 +31,7 @@ class Turn:
 
 def turn_of(work: Work, claim: Claim, said: str) -> Turn:
     """The turn that a claim is for; `said` is all text before it."""
-    request: Request | None = work.build()
+    request: Request | None = _with_model(work.build(), claim.account.ticket.model)
     reading = work.read()
     if claim.repair is not None:
         first, said = said[: claim.repair.offset], said[claim.repair.offset :]
@@ -45,6 +46,13 @@ def turn_of(work: Work, claim: Claim, said: str) -> Turn:
     if claim.mode is Mode.CONTINUE:
         request = _behind(request, said, _CONTINUE)
     return Turn(request, reading, said)
+
+
+def _with_model(request: Request, chosen: str) -> Request:
+    """`auto` was a question; the job's ticket has the answer."""
+    if request.model != AUTO or not chosen:
+        return request
+    return msgspec.structs.replace(request, model=chosen)
 
 
 def _behind(request: Request | None, said: str, more: str) -> Request:

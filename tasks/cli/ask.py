@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 
@@ -32,6 +33,7 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 @click.option("--max-output-tokens", type=click.IntRange(min=1), help="Stop at this length.")
 @click.option("--inline-thinking", is_flag=True, help="The model thinks aloud in <think> tags.")
 @with_terms
+@click.option("--dry-run", is_flag=True, help="Say which model would answer, and why; ask nothing.")
 @click.option("--detach", is_flag=True, help="Print the job id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
@@ -41,6 +43,7 @@ def command(
     system: str | None,
     max_output_tokens: int | None,
     inline_thinking: bool,
+    dry_run: bool,
     detach: bool,
     as_json: bool,
     asked: Asked,
@@ -55,22 +58,28 @@ def command(
     if not prompt.strip():
         raise click.UsageError("the prompt is empty: say what to answer")
 
+    from settings.routing import AUTO
     from tasks import jobs
-    from tasks.cli.prepare import prepare, utf8
+    from tasks.cli.prepare import prepare, say, utf8
+    from tasks.cli.routes import told
 
     utf8("prompt", prompt)
     utf8("system message", system or "")
     settings = prepare(serving=True)
+    request: dict[str, Any] = {
+        "model": model,
+        "effort": effort,
+        "system": system,
+        "max_output_tokens": max_output_tokens,
+        "inline_thinking": inline_thinking,
+    }
+    if dry_run or AUTO in (model, settings.model):
+        chosen = jobs.route("tasks.generate", prompt, **request)
+        say(told(chosen, settings))
+        if dry_run:
+            return
     job_id = jobs.submit(
-        "tasks.generate",
-        prompt,
-        job_id=asked.job_id,
-        terms=asked.terms(),
-        model=model,
-        effort=effort,
-        system=system,
-        max_output_tokens=max_output_tokens,
-        inline_thinking=inline_thinking,
+        "tasks.generate", prompt, job_id=asked.job_id, terms=asked.terms(), **request
     )
     if detach:
         click.echo(job_id)

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from worker.records import Record
 
 #: Shown in their own way, or of no use to people.
-_APART = frozenset({"result", "spent", "cost", "accounted", "booked"})
+_APART = frozenset(
+    {"result", "spent", "cost", "accounted", "booked", "rule", "instead_of", "saved_usd"}
+)
 
 _EPILOG = """\b
 Examples:
@@ -57,6 +59,11 @@ def _show_cost(record: Record) -> None:
 
     if record.cost is not None:
         click.echo(f"{'cost':<12} {shown(record.cost)}")
+    if record.rule:
+        saved = "an unknown sum" if record.saved_usd is None else f"{record.saved_usd:.4f} USD"
+        click.echo(
+            f"{'routed':<12} rule {record.rule} instead of {record.instead_of}: {saved} saved"
+        )
     for each in record.spent:
         tokens = each.tokens
         said = [f"{tokens.input:,} input", f"{tokens.output:,} output"]

@@ -24,6 +24,8 @@ OTHERS: dict[str, Any] = {
     "ca_bundle": __file__,
     "budget.action": "stop",
     "task_modules": "mine",
+    "routing.light": "small",
+    "routing.strong": "large",
     "worker.buffer_bytes": 65536,
     "worker.listen": "127.0.0.1:9464",
     "tracing.endpoint": "http://127.0.0.1:4318",
@@ -88,6 +90,8 @@ def test_every_field_of_the_model_can_be_set_or_is_a_named_table() -> None:
         "pools",
         "accounts",
         "prices",
+        "routes",
+        "fallbacks",
         "tenants",
     }
 

@@ -16,7 +16,8 @@ from typing import get_args
 
 import msgspec
 
-from settings.model import ROLLING_DAY, Account, Accounting, Key, Limits, Pool
+from settings.accounts import Accounting
+from settings.model import ROLLING_DAY, Account, Key, Limits, Pool
 from worker.admission.buckets import room
 
 _MINUTE_MS = 60_000

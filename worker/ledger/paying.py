@@ -83,6 +83,8 @@ class Paying:
         """What the record is to say of this attempt, with the step that ends it."""
         tokens, estimated = self._used(pump, unpaid=unpaid)
         fields: dict[str, str | bytes | int] = {"accounted": self.claim.attempt}
+        if self.model != self.claim.account.ticket.model:
+            fields["served_by"] = self.model
         if tokens != Tokens():
             self._spent = Spending(
                 attempt=self.claim.attempt,

@@ -136,6 +136,17 @@ def cost_of_all(spent: Iterable[Spending], settings: Settings) -> Cost:
     return sum((cost_of(each.tokens, settings.price(each.model)) for each in spent), NOTHING)
 
 
+def saved_by(spent: Iterable[Spending], instead_of: str, settings: Settings) -> float | None:
+    """What the same tokens would have cost more with another model; None: a price is unknown."""
+    spent = list(spent)
+    other = [msgspec.structs.replace(each, model=instead_of) for each in spent]
+    ours, theirs = cost_of_all(spent, settings), cost_of_all(other, settings)
+    # Where both lack the same part, such as the price of the input, it is left out of both.
+    if ours.unpriced != theirs.unpriced:
+        return None
+    return float(theirs.usd - ours.usd)
+
+
 def money_of(spent: Iterable[Spending], settings: Settings) -> Money:
     """What the attempts of one job cost."""
     rows = [

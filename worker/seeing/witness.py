@@ -116,6 +116,10 @@ class Witness:
         self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
         self._failure(failure)
 
+    def fell_back(self, other: str, failure: UpstreamFailure) -> None:
+        """The model was not served, and another is asked."""
+        self._log.warning("job.fallback", kind=failure.kind, model=other)
+
     def code_failed(self, error: Exception) -> None:
         """The message may quote the answer, so only its type goes on."""
         self._log.error("job.task_code_failed", error=type(error).__name__)
