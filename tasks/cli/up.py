@@ -45,11 +45,11 @@ def command() -> None:
     settings = stack.ensure(settings)
     if settings.simulated:
         say(SIMULATED)
-    _serve(stack, settings)
     say(f"running in {stack.state}; Ctrl-C stops it")
     with stack.worker.log.open("rb") as log:
         log.seek(0, 2)
         try:
+            _serve(stack, settings)
             _show(log, stack)
         except KeyboardInterrupt:
             say(f"stopping within {settings.worker.drain_s:.0f} s: {HANDED_BACK}")

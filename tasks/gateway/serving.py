@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import resource
 import signal
@@ -114,6 +115,7 @@ def is_loopback(host: str) -> bool:
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Until SIGTERM or Ctrl-C."""
     _allow_many_connections()
+    _collect_rarely()
     # What uvicorn does with a signal it then does once more, for whoever had it before.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
@@ -132,6 +134,15 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         forwarded_allow_ips="127.0.0.1",
     )
     _Server(config, app.state.streams).run(sockets=[listener])
+
+
+def _collect_rarely() -> None:
+    """What is there now stays. A full search looks at every connection's objects, and stops all of
+    them meanwhile; the cycles that connections leave are young when they are found."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    gc.enable()
 
 
 def _allow_many_connections() -> None:

@@ -49,7 +49,9 @@ def loaded(cli: Cli, *arguments: str) -> set[str]:
     return set(modules)
 
 
-@pytest.mark.parametrize("command", ["", "refactor", "ask", "tail", "jobs", "worker", "keys"])
+@pytest.mark.parametrize(
+    "command", ["", "refactor", "ask", "tail", "jobs", "worker", "keys", "serve", "token"]
+)
 def test_help_loads_next_to_nothing(cli: Cli, command: str) -> None:
     modules = loaded(cli, *command.split(), "--help")
     assert not modules & FOR_HELP
