@@ -56,11 +56,19 @@ def submitted(
 
 
 def routed(settings: Settings, task: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Choice:
-    """Which model a call of a built-in task would get."""
+    """Which model a call of a built-in task would get. Raises LongstreamError."""
+    return routed_prompt(settings, task, args, kwargs)[0]
+
+
+def routed_prompt(
+    settings: Settings, task: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> tuple[Choice, int]:
+    """The model a call would get, and the tokens its prompt is estimated at."""
     if task not in KINDS:
         raise LongstreamError(f"no task {task}: there are {', '.join(sorted(KINDS))}")
-    request = KINDS[task].build(*args, **kwargs)
-    return choose(settings, task, request, estimate(request))
+    request = KINDS[task].build(*args, **(kwargs or {}))
+    size = estimate(request)
+    return choose(settings, task, request, size), size.prompt
 
 
 def submitted_by_celery(

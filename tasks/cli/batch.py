@@ -57,6 +57,9 @@ def command() -> None:
     show_default=True,
     help="Jobs that are waiting or running at a time.",
 )
+@click.option(
+    "--dry-run", is_flag=True, help="Say what would be asked of which model; ask nothing."
+)
 @click.option("--keep", is_flag=True, help="Keep jobs as long as others, not an hour.")
 def run(
     requests: Path,
@@ -65,6 +68,7 @@ def run(
     priority: str,
     max_cost: Decimal | None,
     window: int,
+    dry_run: bool,
     keep: bool,
 ) -> int:
     """Answer every line of REQUESTS, in the form of the OpenAI Batch API.
@@ -83,6 +87,11 @@ def run(
     plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=max_cost, keep=keep)
     if output.resolve() == requests.resolve():
         raise click.UsageError("--output must be another file than the requests")
+    if dry_run:
+        from tasks.cli.batch_plan import show_plan
+
+        show_plan(requests)
+        return 0
     settings = prepare(serving=True)
     assert settings.redis_url is not None
     with (

@@ -102,7 +102,7 @@ def measured(lines: int, folder: Path) -> dict[str, Any]:
     cluster = Cluster(folder)
     try:
         for _ in range(2):
-            cluster.worker("--concurrency", "40", LONGSTREAM_LOG_LEVEL="warning")
+            cluster.worker("--concurrency", "40", "--loglevel", "warning")
         run = Run(cluster, lines)
         began = time.perf_counter()
         first = run.start()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 from configuration import ONE_KEY, given, problems_of
 
 from settings.model import Settings
 from settings.prices import Price
 from settings.routing import Routing, shipped_routes
+from tasks.cli.batch import command
 from tasks.cli.routes import told
 from tasks.submitting import routed, submitted
 from worker.ledger.spending import Spending
@@ -147,3 +152,25 @@ def test_what_a_rule_saved_is_reckoned_from_what_was_used() -> None:
     choice = Choice("light", "r", "big", "rule r")
     assert told(choice, settings).endswith("rule r; saves 8.00 USD per million output tokens")
     assert told(Choice("x", "r", "big", "rule r"), settings).endswith("since a price is")
+
+
+def test_a_dry_run_of_a_batch_tells_models_rules_and_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "longstream.toml").write_text(ONE_KEY + '[routing]\nlight = "light"\n')
+    lines = [b"{broken"]
+    for n, prompt in enumerate(["Summarise this.", "Summarise that.", "Prove it."]):
+        body = {"model": "auto", "messages": [{"role": "user", "content": prompt}]}
+        entry = {"custom_id": f"{n}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+        lines.append(json.dumps(entry).encode())
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+
+    arguments = ["run", "in.jsonl", "-o", "out.jsonl", "--dry-run"]
+    result = CliRunner().invoke(command, arguments)
+
+    first, second, third = result.output.splitlines()
+    assert first.startswith("2 of light (rule summarise): ")
+    assert second.startswith("1 of gpt-5.5-codex (no rule matches): ")
+    assert third == "1 with an error: invalid_json"
+    assert not (tmp_path / "out.jsonl").exists()

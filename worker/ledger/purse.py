@@ -64,6 +64,12 @@ class Purse:
     _rows: list[Row] = field(default_factory=list)
     _running: dict[int, tuple[str, Callable[[], Decimal]]] = field(default_factory=dict)
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether anybody has a budget for the day."""
+        budgets = (self.settings.budget, *self.settings.tenants.values())
+        return any(budget.day_usd is not None for budget in budgets)
+
     def begin(self, tenant: str, so_far: Callable[[], Decimal]) -> int:
         """Count a stream of `tenant` from now on, until `end` of what this returns."""
         number = max(self._running, default=0) + 1
@@ -75,8 +81,7 @@ class Purse:
 
     async def limits(self, tenant: str, now_ms: int) -> list[Limit]:
         """Every budget of the day that holds for `tenant`."""
-        budgets = (self.settings.budget, *self.settings.tenants.values())
-        if all(budget.day_usd is None for budget in budgets):
+        if not self.is_watched:
             return []
         await self._refresh(now_ms)
         return limits_of(self.settings, tenant, self._rows, now_ms, self._running.values())
