@@ -115,6 +115,9 @@ class WorkerSettings:
         Count, "A job whose workers die this often fails: it is the cause itself."
     ] = 3
     max_attempts: Annotated[Count, "Interruptions and retries of one job before it fails."] = 10
+    backoff_s: Annotated[
+        Seconds, "Longest pause before a failed job is tried again, drawn from 0 to min(this, 2^n)."
+    ] = 60.0
     listen: Annotated[
         Text | None,
         "HOST:PORT where the worker answers /metrics, /healthz and /readyz; unset: nowhere.",

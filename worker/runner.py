@@ -45,9 +45,6 @@ from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before, word
 
 _CLAIM = script("worker.log", "claim")
 
-#: Full jitter over min(60, 2^n) seconds, the field's recipe for a failing provider.
-_LONGEST_BACKOFF_S = 60.0
-
 
 class Attempt:
     """Runs on the engine's loop. `stop` may be called from the same loop at any time."""
@@ -281,7 +278,8 @@ class Attempt:
             )
         wait_s = failure.delay_s
         if wait_s is None:
-            wait_s = random.uniform(0, min(_LONGEST_BACKOFF_S, 2.0**self._failures))  # noqa: S311
+            longest_s = min(self._settings.worker.backoff_s, 2.0**self._failures)
+            wait_s = random.uniform(0, longest_s)  # noqa: S311
         # A response that is gone, or says something else now, leaves only a marked restart.
         return await self._leaving.hand_back(
             writer,

@@ -7,11 +7,16 @@ from typing import Any
 
 from settings.model import Account
 from tests.conftest import Store
+from tests.contract.test_runner import JOB, Provider, attempt
 from tests.harness.journal import journal, say
 from tests.harness.lines import Line
+from worker.admission.line import run, settle
 from worker.cancel import Cancelled, cancel
 from worker.log import reader
+from worker.log.commit import GroupCommit
 from worker.submission import plain_message
+from worker.upstream.happenings import Finished
+from worker.work import Sealed
 
 
 class Backend:
@@ -39,3 +44,45 @@ async def test_a_job_whose_worker_died_is_sealed_while_it_waits_for_another(stor
         assert job.record()[b"state"] == b"ended"
         assert reader.text_of(store.sync, job.job_id) == "so far"
         assert backend.revoked == [job.job_id]
+
+
+async def test_a_job_between_two_attempts_is_cancelled_at_once_and_keeps_its_text(
+    store: Store,
+) -> None:
+    """It waits for its next try, with nobody to tell; and cancelling it twice is fine."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    async with journal(store) as job:
+        message = plain_message("t", job.job_id, [], {}).dump()
+        store.sync.hset(job.keys.record, "message", message)
+        line.submit(job.job_id)
+        lease = line.one()
+        writer = await job.writer()
+        await say(writer, "so far")
+        await writer.hand_back("handed_back", "the provider is ill", failure=True)
+        run(store.sync, settle(lease, back=True, wait_ms=60_000))
+        celery: Any = SimpleNamespace(backend=(backend := Backend()))
+
+        assert cancel(celery, store.sync, line.settings, job.job_id) is Cancelled.DONE
+        assert cancel(celery, store.sync, line.settings, job.job_id) is Cancelled.ENDED
+
+        assert job.record()[b"outcome"] == b"cancelled"
+        assert reader.text_of(store.sync, job.job_id) == "so far"
+        assert backend.revoked == [job.job_id]
+        assert line.grant() == []
+
+
+async def test_a_job_cancelled_between_its_grant_and_its_claim_asks_nobody(store: Store) -> None:
+    commit = GroupCommit(store.aio())
+    celery: Any = SimpleNamespace(backend=Backend())
+
+    async def never() -> Finished:
+        raise AssertionError("the provider was asked")
+
+    running = attempt(store, commit, Provider(never))
+    settings = Line(store.sync, {"a": Account(name="a")}).settings
+    assert cancel(celery, store.sync, settings, JOB) is Cancelled.STOPPING
+    verdict = await running.run()
+    await commit.close()
+    assert isinstance(verdict, Sealed)
+    assert verdict.outcome == "cancelled"
+    assert reader.text_of(store.sync, JOB) == ""

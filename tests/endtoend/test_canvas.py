@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,11 +164,14 @@ def test_a_waiting_job_that_is_cancelled_is_revoked(app: LongstreamApp, shared: 
 def test_a_running_job_that_is_cancelled_is_revoked(app: LongstreamApp, shared: Cluster) -> None:
     result = generate.delay(prompt(), model="sim:stall")
     wait_until("text flows", lambda: shared.client.xlen(job_keys(result.id).log) > 1)
+    asked_at = time.time()
     assert jobs.cancel(result.id) is Cancelled.STOPPING
+    assert jobs.cancel(result.id) in (Cancelled.STOPPING, Cancelled.ENDED), "twice is fine"
     with pytest.raises(TaskRevokedError):
         result.get(timeout=GET_S)
     assert result.state == "REVOKED"
     wait_until("the provider sees it", lambda: shared.ledger()[-1]["client_disconnected"])
+    assert shared.ledger()[-1]["ended"] - asked_at < 1
 
 
 @pytest.mark.parametrize("model", [PLAIN, "sim:stall"])
