@@ -19,6 +19,7 @@ import structlog
 
 from settings.environment import ignored
 from settings.model import Settings
+from worker import line_checks
 from worker.faults import words_of
 from worker.probe import alive
 from worker.store import connect, shown
@@ -31,7 +32,7 @@ CLOCK_SKEW_S = 2.0
 FULL_SHARE = 0.9
 
 #: What a worker that starts has told or knows already.
-_NOT_NEWS = frozenset({"keys", "reachable", "workers"})
+_NOT_NEWS = frozenset({"keys", "out_of_use", "reachable", "waiting", "workers"})
 
 _log = structlog.get_logger()
 
@@ -239,5 +240,18 @@ def _workers(client: redis.Redis, settings: Settings) -> Iterator[Finding]:
         )
 
 
+def _out_of_use(client: redis.Redis, settings: Settings) -> Iterator[Finding]:
+    for says, remedy in line_checks.out_of_use(client, settings):
+        yield Finding("out_of_use", Level.WARNING, says, remedy)
+
+
+def _waiting(client: redis.Redis, settings: Settings) -> Iterator[Finding]:
+    for says in line_checks.waiting(client, settings):
+        yield Finding("waiting", Level.OK, says)
+
+
 _BROKER_CHECKS: tuple[_Check, ...] = (_version, _eviction, _role)
-_CHECKS: tuple[_Check, ...] = (_version, _eviction, _persistence, _role, _clock, _workers)
+_CHECKS: tuple[_Check, ...] = (
+    *(_version, _eviction, _persistence, _role, _clock),
+    *(_workers, _out_of_use, _waiting),
+)

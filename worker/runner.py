@@ -264,7 +264,8 @@ class Attempt:
     ) -> Verdict:
         """The next rung of the ladder: try again if that may help and the job allows it."""
         self._seen.failed(failure)
-        reason = words_of(failure, self._settings.key(self._lease.key))
+        asked = self._turn.request if self._turn else None
+        reason = words_of(failure, self._settings.key(self._lease.key), asked)
         told = await answers.told(self._commit, self._settings, self._lease, failure)
         self._leaving.ending, self._leaving.refused = "refused", told.unused
         if told.free:

@@ -77,8 +77,16 @@ def ended_before(claim: Claim, work: Work, max_crashes: int) -> tuple[Outcome, s
     return None
 
 
-def words_of(failure: UpstreamFailure, key: Key | None) -> str:
-    """The failure in one line, with the address where nobody was reached."""
-    if failure.fault != "network" or key is None:
+def words_of(failure: UpstreamFailure, key: Key | None, asked: Request | None = None) -> str:
+    """The failure in one line, with the address where nobody was reached, and the way out where
+    nobody serves the model."""
+    if key is None:
         return str(failure)
-    return f"{failure} ({urlsplit(key.base_url).netloc})"
+    if failure.fault == "network":
+        return f"{failure} ({urlsplit(key.base_url).netloc})"
+    if failure.kind == "not_found" and asked is not None:
+        return (
+            f"{failure}: key {key.alias} does not serve the model {asked.model}; `longstream keys check "
+            "--json` lists what it serves, and models = [...] of its pool says what is sent there"
+        )
+    return str(failure)

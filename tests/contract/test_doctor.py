@@ -19,6 +19,7 @@ from settings.model import Settings
 from tasks.cli import doctor as command
 from tests.harness.valkey import Valkey
 from worker import doctor
+from worker.admission import line
 from worker.doctor import Finding, Level, at_start, examine
 from worker.keys import pool_keys
 from worker.store import connect
@@ -196,3 +197,17 @@ def test_the_command_shows_findings_and_exits_1_when_jobs_are_not_safe(
         )
         in found
     )
+
+
+def test_keys_out_of_use_and_waiting_jobs_are_told(client: redis.Redis, settings: Settings) -> None:
+    keys = pool_keys("simulator")
+    rest = {"until": 2**53 - 1, "cause": "401 Unauthorized"}
+    client.hset(keys.rests, "key simulator", msgspec.json.encode(rest))
+    line.run(client, line.enqueue("simulator", "j1"))
+    line.run(client, line.enqueue("simulator", "j2", wait_ms=60_000))
+    finding = of("out_of_use", settings)
+    assert finding.level is Level.WARNING
+    assert "key simulator is out of use until repaired: 401" in finding.says
+    assert "longstream keys enable simulator" in finding.remedy
+    says = of("waiting", settings).says
+    assert says.startswith("pool simulator: 1 jobs wait, 1 for a later time; the first waits for a")
