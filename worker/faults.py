@@ -71,4 +71,5 @@ def words_of(error: BaseException) -> str:
 
 
 def _unwrapped(error: ResponseError) -> str:
-    return _IN_SCRIPT.sub("", str(error), count=1)
+    # Some parsers of replies leave the first word on.
+    return _IN_SCRIPT.sub("", str(error).removeprefix("ERR "), count=1)
