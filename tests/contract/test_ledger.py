@@ -57,7 +57,7 @@ def booked(store: Store) -> list[Row]:
 
 
 def paying(job: Journal, commit: GroupCommit, claim: Claim) -> Paying:
-    return Paying(commit, job.job_id, "k", "m", claim, 100)
+    return Paying(commit, job.job_id, "k", claim.account.ticket.model, claim, 100)
 
 
 def test_an_attempt_is_booked_once_however_often_it_is_said(store: Store) -> None:
@@ -272,3 +272,23 @@ def test_the_cost_of_a_job_is_that_of_all_its_attempts() -> None:
 
     assert money.usd == pytest.approx(2 * 69e-6)
     assert money.unpriced_tokens == money.wasted_tokens == money.estimated_tokens == 40
+
+
+async def test_books_that_cannot_be_written_are_no_trouble_of_the_job(store: Store) -> None:
+    """Something else has written to the key; the record keeps what was used."""
+    store.sync.set(books_key(TODAY.isoformat()), "mine")
+    async with journal(store) as job:
+        commit = GroupCommit(store.aio())
+        claim = await job.claimed()
+        pays = paying(job, commit, claim)
+        fields = pays.recorded(Pump(tokens=USED), unpaid=False, wasted="x")  # type: ignore[arg-type]
+        await job.writer_of(claim).hand_back("handed_back", "", failure=True, record=fields)
+        await pays.book()
+        await paying(job, commit, await job.claimed("w2")).catch_up(goes_on=True)
+        assert b"spent:1" in job.record()
+
+        store.sync.delete(books_key(TODAY.isoformat()))
+        await paying(job, commit, await job.claimed("w3")).catch_up(goes_on=True)
+        found = {row.cause: row.tokens for row in booked(store)}
+        assert found == {"x": USED, "worker lost": Tokens()}
+        await commit.close()

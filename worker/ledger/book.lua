@@ -20,8 +20,9 @@ redis.call('ZREMRANGEBYSCORE', entered, '-inf', now)
 if redis.call('ZSCORE', entered, ARGV[1]) then return 0 end
 if now - ARGV[2] > STALE_MS then return -1 end
 
-redis.call('ZADD', entered, now + KEPT_MS, ARGV[1])
-redis.call('PEXPIRE', entered, KEPT_MS)
+-- The books first: where they can not be written, the attempt must not count as entered.
 for i = 4, #ARGV, 2 do redis.call('HINCRBY', books, ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', books, ARGV[3])
+redis.call('ZADD', entered, now + KEPT_MS, ARGV[1])
+redis.call('PEXPIRE', entered, KEPT_MS)
 return 1

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import structlog
 
+from worker.errors import StoreRefused
 from worker.keys import job_keys
 from worker.ledger import booking
 from worker.ledger.booking import Payer
@@ -26,6 +30,7 @@ from worker.log.writer import Fields
 from worker.pump import Pump
 from worker.records import Record
 
+_log = structlog.get_logger()
 _NOTHING = Spending(attempt=0, at_ms=0)
 
 
@@ -103,8 +108,9 @@ class Paying:
         upto = self.claim.attempt
         if self._spent is None:
             return
-        if not await self._booked([self._spent], upto, self._spent.at_ms):
-            await self._book_what_is_recorded(upto)
+        with _kept_apart(self.payer):
+            if not await self._booked([self._spent], upto, self._spent.at_ms):
+                await self._book_what_is_recorded(upto)
 
     async def _book_what_is_recorded(self, upto: int) -> None:
         await book_recorded(self.commit, self.payer, upto, self.kept_s)
@@ -138,6 +144,20 @@ async def catch_up_ended(commit: GroupCommit, record: Record, kept_s: int) -> No
 
 async def book_recorded(commit: GroupCommit, payer: Payer, upto: int, kept_s: int) -> None:
     """Book what the job's record has up to attempt `upto` and the books lack."""
+    with _kept_apart(payer):
+        await _book_recorded(commit, payer, upto, kept_s)
+
+
+@contextmanager
+def _kept_apart(payer: Payer) -> Iterator[None]:
+    """Books that can not be written are no trouble of the job: its record says what it used."""
+    try:
+        yield
+    except StoreRefused as refused:
+        _log.error("ledger.not_booked", job=payer.job_id, says=str(refused))
+
+
+async def _book_recorded(commit: GroupCommit, payer: Payer, upto: int, kept_s: int) -> None:
     while True:
         seconds, micros = await commit.command("TIME")
         read_ms = int(seconds) * 1000 + int(micros) // 1000
