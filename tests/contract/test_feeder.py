@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from threading import Thread
 
 import pytest
 import redis
 
-from settings.model import Account
+from settings.model import Account, Settings
 from tests.conftest import Store
 from tests.harness.lines import KEYS, POOL, Line
 from tests.harness.waiting import wait_until
@@ -17,18 +18,23 @@ from worker.steps.feeder import Feeder
 from worker.submission import now_ms
 
 
-@pytest.mark.parametrize("store", ["valkey"], indirect=True)
-def test_a_worker_that_is_shutting_down_leaves_wake_ups_to_others(store: Store) -> None:
-    """It sleeps on the server when it is told to stop, and is the first to hear of the next job."""
-    line = Line(store.sync, {"a": Account(name="a")})
-    feeding = Feeder(
-        replace(line.settings, redis_url=store.url),
+def feeder(settings: Settings, publish: Callable[..., None] = lambda *_: None) -> Feeder:
+    """One that has nothing to cancel, to discard or to revive."""
+    return Feeder(
+        settings,
         "w1",
-        publish=lambda *_: None,
+        publish=publish,
         cancel=lambda _: None,
         discard=lambda _: None,
         revive=lambda _: 0,
     )
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+def test_a_worker_that_is_shutting_down_leaves_wake_ups_to_others(store: Store) -> None:
+    """It sleeps on the server when it is told to stop, and is the first to hear of the next job."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    feeding = feeder(replace(line.settings, redis_url=store.url))
     feeding.start()
     wait_until(
         "it sleeps", lambda: any(each["cmd"] == "blpop" for each in store.sync.client_list())
@@ -56,14 +62,7 @@ def test_a_job_that_can_not_be_published_waits_a_moment(
     def publish(*_: object) -> None:
         raise error
 
-    feeding = Feeder(
-        line.settings,
-        "w1",
-        publish=publish,
-        cancel=lambda _: None,
-        discard=lambda _: None,
-        revive=lambda _: 0,
-    )
+    feeding = feeder(line.settings, publish)
     line.submit("j")
     feeding._ask(store.sync)
     due = store.sync.zscore(KEYS.delayed, "j")
@@ -76,14 +75,7 @@ def test_a_job_that_can_not_be_published_waits_a_moment(
 def test_a_feeder_that_is_closed_leaves_no_word_for_ever(store: Store) -> None:
     """Also when it ended a moment before it was told to."""
     line = Line(store.sync, {"a": Account(name="a")})
-    feeding = Feeder(
-        replace(line.settings, redis_url=store.url),
-        "w1",
-        publish=lambda *_: None,
-        cancel=lambda _: None,
-        discard=lambda _: None,
-        revive=lambda _: 0,
-    )
+    feeding = feeder(replace(line.settings, redis_url=store.url))
     feeding._thread = Thread(target=lambda: None)
     feeding._thread.is_alive = lambda: True  # type: ignore[method-assign]
     feeding._thread.start()

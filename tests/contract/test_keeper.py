@@ -12,11 +12,11 @@ import redis
 
 from settings.model import Account, Settings, WorkerSettings
 from tests.conftest import Store
+from tests.contract.test_feeder import feeder
 from tests.harness.lines import KEYS, Line
 from tests.harness.waiting import wait_until
 from worker.admission.line import Held, Lease
 from worker.keys import job_keys
-from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.work import Stop
 
@@ -67,14 +67,7 @@ def test_whichever_is_back_first_leaves_the_owners_time_to_renew(store: Store, f
     line = Line(store.sync, {"a": Account(name="a")})
     settings = replace(line.settings, worker=WorkerSettings(lease_s=0.03, renew_s=0.01))
     engine = Streams(settings)
-    feeding = Feeder(
-        settings,
-        "w1",
-        publish=lambda *_: None,
-        cancel=lambda _: None,
-        discard=lambda _: None,
-        revive=lambda _: 0,
-    )
+    feeding = feeder(settings)
     back: Callable[[redis.Redis], object]
     back = keeper(engine)._beat if first == "keeper" else feeding._ask
     back(store.sync)
