@@ -66,6 +66,8 @@ class Pump:
         self._hear = hear
         self._pay = pay
         self._seen = seen
+        #: Reads with text until one is looked at again.
+        self._unseen = 0
         self._reading = reading
         self._writer = writer
         self.key = key
@@ -138,7 +140,9 @@ class Pump:
         self._move_all(batch)
         self._pay(self.produced)
         visible = isinstance(batch[-1], Text)
-        self._notice(batch, visible=visible)
+        self._unseen -= visible
+        if self._unseen < 0 or not visible:
+            self._notice(batch, visible=visible)
         now = time.monotonic()
         if self._finished or visible or now - self._shown_at >= _THINKING_EVERY_S:
             self._writer.thinking(self._thought)
@@ -147,11 +151,11 @@ class Pump:
         return None if self._writer.has_room else self._writer.room()
 
     def _notice(self, batch: list[Happening], *, visible: bool) -> None:
-        if visible or any(isinstance(happening, Text) for happening in batch):
-            if self._seen.came(text=True):
-                self._writer.timed = time.monotonic()
-        elif isinstance(batch[-1], Thinking):
-            self._seen.came(text=False)
+        if not visible and isinstance(batch[-1], Thinking):
+            self._seen.thought()
+        elif visible or any(isinstance(each, Text) for each in batch):
+            self._unseen = self._seen.came()
+            self._writer.timed = time.monotonic()
 
     def _move_all(self, batch: list[Happening]) -> None:
         for happening in batch:

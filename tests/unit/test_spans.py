@@ -115,8 +115,8 @@ def test_an_attempt_tells_its_events_and_how_it_ended(memory: Memory) -> None:
     seen = Witness(work(), memory.traces, meters=Meters())
     seen.claimed(claim())
     seen.asked("k")
-    seen.came(text=False)
-    seen.came(text=True)
+    seen.thought()
+    seen.came()
     cut = truncated()
     cut.visible = 3
     seen.rejoining(cut)

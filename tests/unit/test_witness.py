@@ -11,8 +11,8 @@ from worker.log.cursor import START
 from worker.log.entries import Mode, Tokens
 from worker.outcomes import Outcome
 from worker.reading import Whole
-from worker.seeing.meters import MOST_VALUES, OTHER, Few, Meters
-from worker.seeing.witness import SAMPLED, Witness
+from worker.seeing.meters import MOST_VALUES, OTHER, SAMPLED, Few, Meters
+from worker.seeing.witness import Witness
 from worker.upstream.failures import failure_of_answer, truncated
 from worker.upstream.request import Request
 from worker.work import Work
@@ -41,7 +41,7 @@ def claim(attempt: int = 1, mode: Mode = Mode.START, reason: str = "", before_ms
         before_ms=before_ms,
         began_ms=3_500,
         on_interrupt="auto",
-        account=Account(accounted=0, booked=0, task="t", ticket=PLAIN),
+        account=Account(accounted=0, booked=0, task="t", ticket=PLAIN, max_cost_micros=0),
     )
 
 
@@ -67,8 +67,8 @@ def test_the_first_token_counts_once_for_reasoning_and_once_for_text(
     seen: Witness, meters: Meters
 ) -> None:
     seen.asked("k")
-    for text in (False, False, True, True, False):
-        seen.came(text=text)
+    for told in (seen.thought, seen.thought, seen.came, seen.came, seen.thought):
+        told()
 
     assert {at: sum(d.counts) for at, d in meters.first_token.values.items()} == {
         ("k", "reasoning"): 1,
@@ -76,12 +76,23 @@ def test_the_first_token_counts_once_for_reasoning_and_once_for_text(
     }
 
 
-def test_one_text_in_sixteen_is_timed_and_one_gap(seen: Witness, meters: Meters) -> None:
-    seen.asked("k")
-    timed = [seen.came(text=True) for _ in range(1 + 10 * SAMPLED)]
+def reads(seen: Witness, count: int) -> int:
+    """How often the witness wants to be told of so many reads."""
+    told = unseen = 0
+    for _ in range(count):
+        unseen -= 1
+        if unseen < 0:
+            unseen = seen.came()
+            told += 1
+    return told
 
-    assert sum(timed) == 11
-    assert timed[0], "an answer in one piece is timed as well"
+
+def test_one_gap_in_so_many_is_timed_and_hardly_a_read_is_told(
+    seen: Witness, meters: Meters
+) -> None:
+    seen.asked("k")
+
+    assert reads(seen, 10 * SAMPLED) == 20
     assert sum(meters.inter_token.of("k").counts) == 10
 
 
@@ -89,13 +100,17 @@ def test_a_timed_gap_is_one_between_two_reads_that_follow_each_other(
     seen: Witness, meters: Meters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each read comes 1 s after the last one: a gap over several would be longer."""
-    now = 0.0
-    monkeypatch.setattr("worker.seeing.witness.time.monotonic", lambda: now)
-    for _ in range(100):
-        now += 1
-        seen.came(text=True)
+    read = 0
+    monkeypatch.setattr("worker.seeing.witness.time.monotonic", lambda: float(read))
+    unseen = 0
+    for _ in range(300):
+        read += 1
+        unseen -= 1
+        if unseen < 0:
+            unseen = seen.came()
 
     gaps = meters.inter_token.of("k")
+    assert sum(gaps.counts) == 300 // SAMPLED + 1
     assert gaps.total == [sum(gaps.counts)]
 
 

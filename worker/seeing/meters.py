@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+#: Of what happens with every delta, one in so many is measured.
+SAMPLED = 32
+
 #: More values of a label that users choose than this are counted together, as `other`.
 MOST_VALUES = 50
 OTHER = "other"
@@ -147,7 +150,7 @@ class Meters:
         )
         self.inter_token = Histogram(
             "inter_token_seconds",
-            "Between two reads that brought text; one gap in 16 is measured.",
+            "Between two reads that brought text; one gap in 32 is measured.",
             _TOKENS_S,
             ("key",),
         )
@@ -157,10 +160,14 @@ class Meters:
             _SHORT_S,
         )
         self.batch = Histogram(
-            "store_batch_calls", "Calls of all streams that went out together.", _CALLS
+            "store_batch_calls",
+            "Calls of all streams that went out together; one batch in 32 is measured.",
+            _CALLS,
         )
         self.exchange = Histogram(
-            "store_exchange_seconds", "From sending a batch to its last reply.", _SHORT_S
+            "store_exchange_seconds",
+            "From sending a batch to its last reply; one batch in 32 is measured.",
+            _SHORT_S,
         )
 
     def all(self) -> list[Meter]:

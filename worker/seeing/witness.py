@@ -1,7 +1,7 @@
 """What an attempt tells of itself while it runs: to the log, to the meters and to its trace.
 
-The only seam between the engine and what watches it. `came` is called for every read that brings
-something, and does next to nothing; everything else is called a few times an attempt.
+The only seam between the engine and what watches it. Of the reads that bring text, `came` hears of
+two in a row and then not for a while; everything else is called a few times an attempt.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import structlog
 from worker.log.claim import Claim
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
-from worker.seeing.meters import METERS, Meters
+from worker.seeing.meters import METERS, SAMPLED, Meters
 from worker.upstream.failures import UpstreamFailure
 from worker.work import Work
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 #: How the log words it that an attempt's worker died.
 WORKER_LOST = "worker lost: "
-
-#: One gap between texts in so many is measured.
-SAMPLED = 16
 
 _LOOK = "see what else writes to this job's keys; the job waits, and is tried again"
 
@@ -48,7 +45,6 @@ class Witness:
         self._log = _log.bind(job=lease.job_id, key=lease.key)
         self._key = lease.key
         self._asked_at = 0.0
-        self._left = 0
         self._at = 0.0
         self._first_thought = self._first_text = True
         self._gaps = meters.inter_token.of(lease.key)
@@ -78,28 +74,24 @@ class Witness:
         self._asked_at = time.monotonic()
         self._event("asked", key=key)
 
-    def came(self, *, text: bool) -> bool:
-        """Something came: text, or reasoning. True: time this text until it is stored."""
-        if not text:
-            if self._first_thought:
-                self._first_thought = False
-                self._first("reasoning")
-            return False
-        self._left -= 1
-        if self._left > 0:
-            return False
+    def came(self) -> int:
+        """A read brought text. How many more may before this is to be told again."""
         now = time.monotonic()
-        if self._left == 0:
-            self._at = now
-            return False
         if self._first_text:
             self._first_text = False
             self._first("text")
-            self._at, self._left = now, 0
-        else:
+        elif self._at:
             self._gaps.observe(now - self._at)
-            self._left = SAMPLED - 1
-        return True
+            self._at = 0.0
+            return SAMPLED - 2
+        self._at = now
+        return 0
+
+    def thought(self) -> None:
+        """A read brought reasoning."""
+        if self._first_thought:
+            self._first_thought = False
+            self._first("reasoning")
 
     def stored(self, took_s: float) -> None:
         """A text that was to be timed is in the log."""
