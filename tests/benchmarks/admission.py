@@ -76,10 +76,13 @@ def measure(valkey: Valkey, *, quick: bool) -> dict[str, Any]:
 def targets(raw: dict[str, Any]) -> Iterator[Target]:
     of_8 = {row["batch"]: row["server_us"] for row in raw["cost"] if row["keys"] == 8}
     yield Target("server time a grant, 8 keys, one at a time", 35, of_8[1], "us", "lower")
+    yield Target("server time a grant, 8 keys, 8 at a time", 35, of_8[8], "us", "lower")
     yield Target("server time a grant, 8 keys, 32 at a time", 35, of_8[32], "us", "lower")
     pyrate = raw["contenders"]["pyrate-limiter"]
-    ratio = None if pyrate is None else pyrate["server_us"] / of_8[32]
-    yield Target("pyrate-limiter's server time over ours", 50, ratio, "x", "higher")
+    for batch in (1, 8, 32):
+        ratio = None if pyrate is None else pyrate["server_us"] / of_8[batch]
+        name = f"pyrate-limiter's server time over ours, {batch} at a time"
+        yield Target(name, 50, ratio, "x", "higher")
     calls = raw["herd"]["calls_per_grant"]
     yield Target("Redis calls a grant, 1,600 waiting, 8 workers", 0.5, calls, "calls", "lower")
     runs = [run for name, run in raw.items() if name.startswith("by_")]
@@ -101,6 +104,17 @@ def targets(raw: dict[str, Any]) -> Iterator[Target]:
     yield Target("fairness of tenants, one with 70 % of the jobs", 0.99, jain, "Jain", "higher")
     used = raw["recovery"]["used"]
     yield Target("used, configured twice too high", 0.9, used, "of the true limit", "higher")
+
+
+def backlog_targets(raw: dict[str, Any]) -> Iterator[Target]:
+    """With 10,000 waiting jobs."""
+    backlog = raw["backlog"]
+    rate = backlog["together_per_s"]
+    yield Target("submits a second, 64 together", 2000, rate, "jobs", "higher")
+    yield Target("memory of a waiting job", 512, backlog["bytes_in_line"], "B", "lower")
+    yield Target("cancel of a waiting job", 200, backlog["cancel_us"], "us", "lower")
+    slower = backlog["grant_us"] / backlog["grant_us_of_few"]
+    yield Target("a grant among 10,000 over one among 100", 1.5, slower, "x", "lower")
 
 
 def versions() -> dict[str, str]:
@@ -127,7 +141,8 @@ def main() -> int:
                 info: Any = client.info("server")
         finally:
             valkey.stop()
-    verdict = [asdict(target) | {"ok": target.ok} for target in targets(raw)]
+    found = [*targets(raw), *backlog_targets(raw)]
+    verdict = [asdict(target) | {"ok": target.ok} for target in found]
     if options.json:
         server = info.get("valkey_version") or info["redis_version"]
         told = {"versions": versions() | {"server": server}, "repetitions": 1, "raw": raw}

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.harness.celery_app import client_of
 from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.admission import line
-from worker.keys import job_keys, pool_keys
+from worker.admission.line import Lease
+from worker.keys import direct_queue, job_keys, pool_keys
+from worker.steps.publish import publish
 
 KEYS = """
 [[pools.simulator.keys]]
@@ -102,13 +105,11 @@ def test_a_bad_key_leaves_its_jobs_to_the_other(start: Start) -> None:
     assert rests == [b"key two"]
 
 
-@pytest.mark.timeout(120)
-def test_a_worker_killed_between_grant_and_message_loses_and_repeats_nothing(start: Start) -> None:
-    cluster = start({}, "streams = 20")
+def granted_to_the_dead(cluster: Cluster) -> Lease:
+    """A worker asked for the job, and was killed with the answer in its hands."""
     cluster.submit("Say it once.", "once", "sim:plain")
-    pool = cluster.settings.pools["simulator"]
     call = line.grant(
-        pool,
+        cluster.settings.pools["simulator"],
         cluster.settings.accounts,
         "dead",
         slots=1,
@@ -117,8 +118,39 @@ def test_a_worker_killed_between_grant_and_message_loses_and_repeats_nothing(sta
         alive_ms=1_500,
     )
     (lease,) = line.granted("simulator", line.run(cluster.client, call)).leases
-    assert lease.job_id == "once"
-    cluster.worker()
+    return lease
+
+
+def said_once_and_the_slot_is_back(cluster: Cluster) -> bool:
     assert read(cluster.client, "once")[1].attempts == 1
     assert len(cluster.ledger()) == 1
-    wait_until("the slot is back", lambda: not cluster.client.exists(pool_keys("simulator").load))
+    keys = pool_keys("simulator")
+    wait_until("the slot is back", lambda: not cluster.client.exists(keys.load, keys.leases))
+    return True
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_killed_between_grant_and_message_loses_and_repeats_nothing(start: Start) -> None:
+    cluster = start({}, "streams = 20")
+    granted_to_the_dead(cluster)
+    cluster.worker()
+    assert said_once_and_the_slot_is_back(cluster)
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_killed_between_message_and_start_loses_and_repeats_nothing(start: Start) -> None:
+    cluster = start({}, "streams = 20")
+    lease = granted_to_the_dead(cluster)
+    with client_of(cluster.settings) as app:
+        publish(app, cluster.client, "dead", lease)
+        assert cluster.client.exists(direct_queue("dead"))
+        cluster.worker()
+        assert said_once_and_the_slot_is_back(cluster)
+        # The message comes after all, to somebody who takes it.
+        (alive,) = (name for name in cluster.alive() if name != "dead")
+        publish(app, cluster.client, alive, lease)
+        wait_until("it was taken", lambda: not cluster.client.exists(direct_queue(alive)))
+    cluster.submit("And then this.", "next", "sim:plain")
+    assert read(cluster.client, "next")[1].attempts == 1
+    assert len(cluster.ledger()) == 2
+    wait_until("its queue is gone", lambda: not cluster.client.exists(direct_queue("dead")))
