@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-#: A day: the longest window that limits are given for.
+#: A week: the longest window that limits are given for. What is longer is nonsense: a day, then.
+LONGEST_S = 7 * 86_400.0
 CAP_S = 86_400.0
 
 #: A "relative" number this large is a point in time, in seconds or in milliseconds. None of them
@@ -102,7 +103,9 @@ def _moment(value: str, now: float) -> float | None:
 
 
 def _usable(delay_s: float) -> float | None:
-    return min(delay_s, CAP_S) if delay_s > 0 and not math.isnan(delay_s) else None
+    if math.isnan(delay_s) or delay_s <= 0:
+        return None
+    return delay_s if delay_s <= LONGEST_S else CAP_S
 
 
 def _number(value: str) -> float | None:
