@@ -11,7 +11,17 @@ if TYPE_CHECKING:
 
 #: Shown in their own way, or of no use to people.
 _APART = frozenset(
-    {"result", "spent", "cost", "accounted", "booked", "rule", "instead_of", "saved_usd"}
+    {
+        "result",
+        "spent",
+        "cost",
+        "accounted",
+        "booked",
+        "rule",
+        "instead_of",
+        "saved_usd",
+        "max_cost_micros",
+    }
 )
 
 _EPILOG = """\b
@@ -57,6 +67,8 @@ def _show_cost(record: Record) -> None:
     """What the job costs, and what each attempt has used."""
     from worker.ledger.totals import shown
 
+    if record.max_cost_micros:
+        click.echo(f"{'max_cost':<12} {record.max_cost_micros / 1_000_000} USD")
     if record.cost is not None:
         click.echo(f"{'cost':<12} {shown(record.cost)}")
     if record.rule:

@@ -16,6 +16,7 @@ from tests.conftest import Store
 from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
 from worker.admission.line import Ticket, run
+from worker.admission.waiting import queues
 from worker.keys import job_keys, pool_keys
 from worker.ledger import booking
 from worker.ledger.allowed import BudgetSpent, refuse_spent, refuse_unpriced
@@ -161,6 +162,8 @@ async def test_a_budget_that_is_used_up_holds_the_job_and_says_so(
     assert found.why.startswith(f"budget of {whose}: 1.2000 of 1.0 USD are spent, until ")
     assert store.sync.zscore(pool_keys("p").delayed, JOB) is not None
     assert status(store).reason == found.why
+    (queue,) = queues(store.sync, Line(store.sync, {"a": Account(name="a")}).settings, 5)
+    assert queue.first[0].waits_for == found.why
 
 
 async def test_a_budget_that_is_used_up_stops_the_job_where_it_is_told_to(store: Store) -> None:

@@ -38,3 +38,8 @@ def hold_up(
         known = not head and pace_ms
         return HoldUp(reason, now + ahead * pace_ms if known else None)
     return HoldUp(reason, max(until, now) + ahead * pace_ms)
+
+
+def held_by_budget(why: bytes | None) -> bool:
+    """Whether what a record says of the last attempt is that a budget held it back."""
+    return why is not None and why.startswith(b"budget of ")

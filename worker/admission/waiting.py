@@ -12,10 +12,10 @@ import msgspec
 import redis
 
 from settings.model import Settings
-from worker.admission.holdups import hold_up
+from worker.admission.holdups import held_by_budget, hold_up
 from worker.admission.line import CLASSES
 from worker.admission.states import progress
-from worker.keys import PoolKeys, pool_keys
+from worker.keys import PoolKeys, job_keys, pool_keys
 
 #: As picking.lua has them.
 _WEIGHTS = {"urgent": 70, "normal": 25, "bulk": 5}
@@ -73,8 +73,9 @@ def _queue(client: redis.Redis, pool: str, count: int) -> Queue:
         _waiting(pool, job, tickets[job], place, *_held_up(read, place))
         for place, job in enumerate(ordered, 1)
     ]
+    reasons = _reasons(client, list(due))
     later = [
-        _waiting(pool, job, tickets[job], None, "its time", (at - read.now) / 1000)
+        _waiting(pool, job, tickets[job], None, reasons[job], (at - read.now) / 1000)
         for job, at in due.items()
         if job in tickets
     ]
@@ -114,6 +115,15 @@ def _read(client: redis.Redis, keys: PoolKeys, count: int) -> _Read:
         counts=replies[len(lines) + 4 :],
         slots=sum(map(int, slots)),
     )
+
+
+def _reasons(client: redis.Redis, jobs: list[bytes]) -> dict[bytes, str]:
+    """What delayed jobs wait for: a budget that held them back, or else their time."""
+    pipeline = client.pipeline(transaction=False)
+    for job in jobs:
+        pipeline.hget(job_keys(job.decode()).record, "why")
+    found = zip(jobs, pipeline.execute(), strict=True)
+    return {job: (why or b"").decode() if held_by_budget(why) else "its time" for job, why in found}
 
 
 def _tickets(client: redis.Redis, keys: PoolKeys, jobs: list[bytes]) -> dict[bytes, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Generator
 from typing import Any
 
-from worker.admission.holdups import hold_up
+from worker.admission.holdups import held_by_budget, hold_up
 from worker.errors import UnknownJob
 from worker.keys import PoolKeys, job_keys, pool_keys
 from worker.log.view import Status
@@ -66,7 +66,7 @@ def _waiting(
         return _status(NO_WORKER, last, place=place)
     if due is not None:
         wait_s = round((int(due) - now) / 1000)
-        if why and why.startswith(b"budget of "):
+        if why is not None and held_by_budget(why):
             return _status(why.decode(), "", starts_ms=int(due))
         when = f"not before {wait_s} s" if wait_s > 0 else "its time has come"
         return _status(when, last, starts_ms=int(due))
