@@ -30,6 +30,10 @@ class Taken(LongstreamError):
     """The output exists and is no output of this batch."""
 
 
+class Unwritable(LongstreamError):
+    """The disk is full, or worse. What was cut off is removed by the next run."""
+
+
 class Output:
     """Open for one run. Only whole lines are ever written."""
 
@@ -76,8 +80,14 @@ class Output:
         name = f"batch_req_{self.run}_{asked.line}_{asked.digest}"
         whole = {"id": name, "custom_id": asked.custom_id, **record}
         left = memoryview(_encoded(whole) + b"\n")
-        while left:
-            left = left[self._file.write(left) :]
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            raise Unwritable(
+                f"{self._path} can not be written: {error.strerror}; run the command again when "
+                "that is mended, and it goes on where it was"
+            ) from error
         self._note(asked.line, _number(asked.digest), failed=record["error"] is not None)
 
     def job_id(self, asked: Asked) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tasks.batches.lines import Asked, Fault
-from tasks.batches.output import Output, Taken, answer, failure, fault
+from tasks.batches.output import Output, Taken, Unwritable, answer, failure, fault
 
 
 def asked(line: int, digest: str = "0badcafe", custom_id: str = "a") -> Asked:
@@ -108,3 +109,22 @@ def test_a_custom_id_of_any_characters_comes_back_as_it_was(tmp_path: Path) -> N
     assert [json.loads(line)["custom_id"] for line in path.read_bytes().splitlines()] == names
     with Output(path) as again:
         assert again.failed == len(names)
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    with Output(path) as output:
+        output.write(asked(1), answer("job", {}))
+        whole = path.read_bytes()
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 20, before[1]))
+        try:
+            with pytest.raises(Unwritable, match="run the command again when that is mended"):
+                output.write(asked(2), answer("job", {"x": "y" * 100}))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    with Output(path) as again:
+        assert path.read_bytes() == whole
+        again.write(asked(2), answer("job", {}))
+    assert [record["id"].split("_")[3] for record in written(path)] == ["1", "2"]
