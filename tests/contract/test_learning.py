@@ -55,6 +55,15 @@ def test_a_limit_nobody_configured_is_learned_from_a_header(line: Line) -> None:
     assert view.limits[0].limit == pytest.approx(40, rel=1e-3)
 
 
+def test_what_remains_of_a_lower_limit_is_not_taken_for_a_shortage(line: Line) -> None:
+    alone(line, requests_per_minute=1000, burst=0.5)
+    line.submit("j")
+    hear(line, line.one(), Limits((Limit("requests", limit=400, remaining=399),)))
+    line.submit(*(f"n{number:03}" for number in range(300)))
+    # Half of 400 at once, less the one before.
+    assert len(line.grant()) == pytest.approx(199, abs=2)
+
+
 def test_a_limit_nobody_configured_is_learned_from_what_was_used_when_it_was_met(
     line: Line,
 ) -> None:

@@ -31,7 +31,9 @@ for i = 2, #said, 3 do
   if limit > 0 then
     local known = limit * bucket.piece_ms * PIECES / 60000
     -- A limit that was found to be lower than this holds.
-    if bucket.limit == 0 or known < bucket.limit then learned[said[i]] = { known, now } end
+    if bucket.limit == 0 or known < bucket.limit then
+      learned[said[i]], bucket.limit = { known, now }, known
+    end
   end
   if remaining >= 0 and bucket.limit > 0 then tighten(bucket, scope.state, remaining, now) end
 end
