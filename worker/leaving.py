@@ -20,8 +20,8 @@ from worker.admission.line import Ending, Lease, Spent
 from worker.errors import StoreRefused
 from worker.keys import job_keys
 from worker.ledger.guard import held_s
+from worker.ledger.limits import Over
 from worker.ledger.paying import Paying
-from worker.ledger.purse import Over
 from worker.ledger.spending import WASTED
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens

@@ -8,7 +8,7 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.keys import books_key
 from worker.ledger.booking import day_of
-from worker.ledger.purse import limits_of
+from worker.ledger.limits import limits_of
 from worker.ledger.totals import rows_of
 from worker.terms import Terms
 

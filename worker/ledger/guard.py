@@ -21,8 +21,9 @@ import structlog
 from settings.model import Settings
 from settings.prices import Price
 from worker.cost import cost_of, exact
+from worker.ledger.limits import Over
 from worker.ledger.paying import Paying
-from worker.ledger.purse import Over, Purse
+from worker.ledger.purse import Purse
 from worker.ledger.totals import cost_of_all
 from worker.log.entries import Mode, Tokens
 
