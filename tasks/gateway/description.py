@@ -90,8 +90,13 @@ def _parameters(operation: Operation) -> list[dict[str, Any]]:
         for name in _PARAMETER.findall(operation.path)
     ]
     told += [
-        {"name": name, "in": "header", "schema": {"type": "string"}, "description": meaning}
-        for name, meaning in operation.headers.items()
+        {
+            "name": header.name,
+            "in": "header",
+            "schema": {"type": "string", "pattern": header.pattern},
+            "description": header.meaning,
+        }
+        for header in operation.headers
     ]
     if operation.query is not None:
         (schema,), components = msgspec.json.schema_components(
@@ -115,11 +120,6 @@ def _inlined(schema: Any, components: dict[str, Any]) -> Any:
     if isinstance(schema, dict):
         if "$ref" in schema:
             return _inlined(components[schema["$ref"]], components)
-        # In a query there is no null: what is not given is left out.
-        if "anyOf" in schema:
-            kinds = [kind for kind in schema["anyOf"] if kind != {"type": "null"}]
-            if len(kinds) == 1:
-                return _inlined(kinds[0], components)
         return {name: _inlined(part, components) for name, part in schema.items()}
     return schema
 
@@ -153,7 +153,7 @@ def _codes(operation: Operation) -> list[str]:
 
 def _content(reply: Any) -> dict[str, Any]:
     if isinstance(reply, str):
-        return {reply: {"schema": {"type": "string"}}}
+        return {reply: {"schema": {} if reply == "application/json" else {"type": "string"}}}
     (schema,), _ = msgspec.json.schema_components([reply], ref_template=_REF)
     return {"application/json": {"schema": schema}}
 

@@ -15,7 +15,7 @@ from settings.errors import LongstreamError
 from tasks.gateway.frames import Frame, event
 from tasks.gateway.jobs import visible
 from tasks.gateway.many import Cursors, Many
-from tasks.gateway.operations import Call, Operation
+from tasks.gateway.operations import Call, Header, Operation
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.streams import EventStream
 from worker.log.cursor import START, Cursor
@@ -25,6 +25,7 @@ from worker.tokens import Scope
 #: How long the store may take until the first word of a log, in seconds.
 _PATIENCE_S = 10.0
 _MOST_JOBS = 32
+_LAST = Header("Last-Event-ID", "The id of the last event you have.", r"^[0-9a-f.,-]*$")
 
 
 class One(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
@@ -117,7 +118,7 @@ OPERATIONS = (
         summary="Follow a job's log from any point, live or late",
         scope=Scope.READ,
         query=One,
-        headers={"Last-Event-ID": "The id of the last event you have."},
+        headers=(_LAST,),
         replies={200: "text/event-stream", 204: None},
         codes=("unknown_job", "invalid_cursor", "expired", "trimmed", "too_many_readers"),
     ),
@@ -128,7 +129,7 @@ OPERATIONS = (
         summary="Follow the logs of several jobs on one connection",
         scope=Scope.READ,
         query=Several,
-        headers={"Last-Event-ID": "The id of the last event you have."},
+        headers=(_LAST,),
         replies={200: "text/event-stream", 204: None},
         codes=("unknown_job", "invalid_cursor", "too_many_readers"),
     ),

@@ -6,13 +6,14 @@ import hashlib
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from tasks import jobs
 from tasks.edits.paths import lexical_problem
 from tasks.gateway.access import Grant
-from tasks.gateway.operations import Call, Operation
+from tasks.gateway.operations import Call, Header, Operation
 from tasks.gateway.problems import Problem
 from tasks.gateway.shapes import (
     Cancelled,
@@ -125,7 +126,7 @@ async def listed(call: Call, query: Listing) -> Page:
 
     def read() -> Page:
         assert call.settings.redis_url is not None
-        behind = None if query.behind is None else Position.parse(query.behind)
+        behind = None if query.behind is UNSET else Position.parse(query.behind)
         with opened(call.settings.redis_url) as client:
             return page(client, wanted, query.limit, behind)
 
@@ -175,7 +176,7 @@ OPERATIONS = (
         summary="Submit a job",
         scope=Scope.SUBMIT,
         body=Generate | Refactor,
-        headers={"Idempotency-Key": "The same key again is the same job."},
+        headers=(Header("Idempotency-Key", "The same key again is the same job.", "^.{1,255}$"),),
         replies={201: Job, 200: Job},
         codes=("key_reused", "store_full"),
     ),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -47,6 +47,14 @@ class Call:
 Handler = Callable[[Call], Awaitable[Response]]
 
 
+class Header(NamedTuple):
+    """A header of a request that means something, and the pattern of its value."""
+
+    name: str
+    meaning: str
+    pattern: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """`scope` None: open to everybody, without a token. `replies`: status to what is in the body, a
@@ -59,7 +67,7 @@ class Operation:
     scope: Scope | None
     query: type | None = None
     body: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: tuple[Header, ...] = ()
     replies: dict[int, Any] = field(default_factory=dict)
     codes: tuple[str, ...] = ()
     #: False for what is made for people, and is no part of the API.

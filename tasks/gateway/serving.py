@@ -11,16 +11,19 @@ import socket
 import sys
 from typing import Any
 
+import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.gateway.application import create
+from tasks.gateway.problems import MEDIA_TYPE, Problem
 from tasks.gateway.streams import Streams
 
 #: How long a client may take to send the head of a request, in seconds.
 _HEAD_S = 10.0
+_LINGER_S = 1.0
 #: Bytes of the head of a request.
 _HEAD_BYTES = 32 * 1024
 #: Bytes that wait in this process for a client that reads slowly.
@@ -31,11 +34,16 @@ class CannotServe(LongstreamError):
     """The address can not be used."""
 
 
+class HeadTooLarge(Exception):
+    """Ends the parsing of a request; nobody but the parser sees it."""
+
+
 class _Protocol(HttpToolsProtocol):
     """A connection that must say something soon, and that can be cut off."""
 
     _timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _refused = False
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -45,6 +53,24 @@ class _Protocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._refused:
+            super().data_received(data)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is still on its way is let in and thrown away for a moment: closing at once would
+        reset the connection, and the answer with it."""
+        self._refused = True
+        body = msgspec.json.encode(Problem("malformed", msg).document())
+        head = (
+            "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
+            f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_LINGER_S, self.transport.abort)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -68,7 +94,7 @@ class _Protocol(HttpToolsProtocol):
     def _count(self, *parts: bytes) -> None:
         self._head_bytes += sum(map(len, parts))
         if self._head_bytes > _HEAD_BYTES:
-            self.transport.abort()
+            raise HeadTooLarge
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

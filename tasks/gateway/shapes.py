@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from worker.ledger.totals import Money
 from worker.log.entries import Tokens
@@ -13,6 +13,8 @@ from worker.outcomes import Outcome
 from worker.records import Record, State
 from worker.terms import OnInterrupt
 
+#: What says something: not only spaces.
+Words = Annotated[str, Meta(pattern=r"\S")]
 Text = Annotated[str, Meta(min_length=1)]
 _Tenant = Annotated[str, Meta(min_length=1, max_length=200)]
 _Deadline = Annotated[float, Meta(gt=0, le=86_400 * 30)]
@@ -35,7 +37,7 @@ class _Asked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field
 class Generate(_Asked, tag="generate"):
     """A prompt in, text out."""
 
-    prompt: Text
+    prompt: Words
     system: str | None = None
     inline_thinking: bool = False
 
@@ -49,7 +51,7 @@ class Refactor(_Asked, tag="refactor"):
     """Files and an instruction in, changed files out."""
 
     files: Annotated[list[File], Meta(min_length=1, max_length=1000)]
-    instruction: Text
+    instruction: Words
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -78,20 +80,21 @@ class Job(msgspec.Struct, kw_only=True):
 
 
 class Listing(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"behind": "after"}):
-    """`after`: the `next` of the page before."""
+    """`after`: the `next` of the page before. What is not given is unset and not null, for `null`
+    in a query is a word like any other."""
 
-    state: State | None = None
-    outcome: Outcome | None = None
-    task: str | None = None
-    model: str | None = None
-    tenant: str | None = None
-    priority: _Priority | None = None
+    state: State | UnsetType = UNSET
+    outcome: Outcome | UnsetType = UNSET
+    task: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    tenant: str | UnsetType = UNSET
+    priority: _Priority | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
-    behind: str | None = None
+    behind: str | UnsetType = UNSET
 
     def wants(self, job: Record) -> bool:
         names = ("state", "outcome", "task", "model", "tenant", "priority")
-        return all(getattr(self, name) in (None, getattr(job, name)) for name in names)
+        return all(getattr(self, name) in (UNSET, getattr(job, name)) for name in names)
 
 
 class Jobs(msgspec.Struct):

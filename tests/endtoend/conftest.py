@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.celery_app import client_of
 from tests.harness.cluster import Cluster
+from tests.harness.gateway import BODY_LIMIT, Gateway
 from worker.app import LongstreamApp
 
 
@@ -20,6 +21,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         LONGSTREAM_WORKER__MAX_ATTEMPTS="1",
     )
     running.worker("--concurrency", "20")
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def gateway(shared: Cluster) -> Iterator[Gateway]:
+    """One that asks nobody on this machine for a token."""
+    environ = {**shared.environ, "LONGSTREAM_GATEWAY__MAX_BODY_BYTES": str(BODY_LIMIT)}
+    running = Gateway(shared.state, environ)
     yield running
     running.close()
 

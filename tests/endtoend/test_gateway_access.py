@@ -21,17 +21,9 @@ EVERYTHING = tuple(Scope)
 
 
 @pytest.fixture(scope="module")
-def gateway(shared: Cluster) -> Iterator[Gateway]:
+def guarded(shared: Cluster) -> Iterator[Gateway]:
     """One that asks everybody for a token."""
     running = Gateway(shared.state, shared.environ, "--require-tokens")
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def open_gateway(shared: Cluster) -> Iterator[Gateway]:
-    """One that asks nobody on this machine."""
-    running = Gateway(shared.state, shared.environ)
     yield running
     running.close()
 
@@ -41,8 +33,8 @@ def token(shared: Cluster, *scopes: Scope, **bounds: object) -> str:
     return text
 
 
-def job_of(gateway: Gateway, text: str, model: str = "sim:stall") -> str:
-    with gateway.client(text) as client:
+def job_of(guarded: Gateway, text: str, model: str = "sim:stall") -> str:
+    with guarded.client(text) as client:
         body = {"kind": "generate", "prompt": PROMPT, "model": model}
         reply = client.post("/jobs", json=body)
     assert reply.status_code == 201, reply.text
@@ -50,12 +42,12 @@ def job_of(gateway: Gateway, text: str, model: str = "sim:stall") -> str:
 
 
 @pytest.fixture(scope="module")
-def job(shared: Cluster, gateway: Gateway) -> Iterator[str]:
+def job(shared: Cluster, guarded: Gateway) -> Iterator[str]:
     """A running job of the tenant acme."""
     text = token(shared, Scope.SUBMIT, Scope.CANCEL, tenant="acme")
-    made = job_of(gateway, text)
+    made = job_of(guarded, text)
     yield made
-    with gateway.client(text) as client:
+    with guarded.client(text) as client:
         client.post(f"/jobs/{made}/cancel")
 
 
@@ -75,7 +67,7 @@ CALLS = {
 
 @pytest.mark.parametrize(("method", "path"), CALLS, ids=" ".join)
 def test_each_call_needs_its_scope_and_nothing_opens_without(
-    shared: Cluster, gateway: Gateway, job: str, method: str, path: str
+    shared: Cluster, guarded: Gateway, job: str, method: str, path: str
 ) -> None:
     needed, target = CALLS[method, path], path.replace("{job}", job)
     others = [scope for scope in Scope if scope not in (needed, Scope.ADMIN)]
@@ -83,7 +75,7 @@ def test_each_call_needs_its_scope_and_nothing_opens_without(
         (None, 401, "unauthorized"),
         (token(shared, *others), 403, "forbidden"),
     ):
-        with gateway.client(text) as client:
+        with guarded.client(text) as client:
             reply = client.request(method, target)
         assert (reply.status_code, reply.json()["code"]) == (status, code)
         assert reply.headers["content-type"] == "application/problem+json"
@@ -92,10 +84,10 @@ def test_each_call_needs_its_scope_and_nothing_opens_without(
 
 
 def test_a_job_of_another_tenant_does_not_exist(
-    shared: Cluster, gateway: Gateway, job: str
+    shared: Cluster, guarded: Gateway, job: str
 ) -> None:
     strangers = [Scope.SUBMIT, Scope.READ, Scope.CANCEL]
-    with gateway.client(token(shared, *strangers, tenant="other")) as client:
+    with guarded.client(token(shared, *strangers, tenant="other")) as client:
         for method, path in (
             ("GET", f"/jobs/{job}"),
             ("GET", f"/jobs/{job}/result"),
@@ -114,14 +106,14 @@ def test_a_job_of_another_tenant_does_not_exist(
         assert job not in client.get("/").text
         body = {"kind": "generate", "prompt": "x", "tenant": "acme"}
         assert client.post("/jobs", json=body).json()["code"] == "forbidden"
-    with gateway.client(token(shared, Scope.READ, tenant="acme")) as client:
+    with guarded.client(token(shared, Scope.READ, tenant="acme")) as client:
         assert job in client.get("/jobs").text
 
 
-def test_one_idempotency_key_of_two_tenants_is_two_jobs(shared: Cluster, gateway: Gateway) -> None:
+def test_one_idempotency_key_of_two_tenants_is_two_jobs(shared: Cluster, guarded: Gateway) -> None:
     made = set()
     for tenant in ("acme", "other"):
-        with gateway.client(token(shared, Scope.SUBMIT, tenant=tenant)) as client:
+        with guarded.client(token(shared, Scope.SUBMIT, tenant=tenant)) as client:
             body = {"kind": "generate", "prompt": "x", "model": "sim:plain"}
             reply = client.post("/jobs", json=body, headers={"Idempotency-Key": "same"})
             made.add(reply.json()["id"])
@@ -129,10 +121,10 @@ def test_one_idempotency_key_of_two_tenants_is_two_jobs(shared: Cluster, gateway
 
 
 def test_a_token_of_one_job_is_of_that_job_alone(
-    shared: Cluster, gateway: Gateway, job: str
+    shared: Cluster, guarded: Gateway, job: str
 ) -> None:
-    other = job_of(gateway, token(shared, Scope.SUBMIT), "sim:plain")
-    with gateway.client(token(shared, Scope.READ, Scope.SUBMIT, job=job)) as client:
+    other = job_of(guarded, token(shared, Scope.SUBMIT), "sim:plain")
+    with guarded.client(token(shared, Scope.READ, Scope.SUBMIT, job=job)) as client:
         assert client.get(f"/jobs/{job}").status_code == 200
         assert client.get(f"/jobs/{other}").status_code == 404
         assert [each["id"] for each in client.get("/jobs").json()["jobs"]] == [job]
@@ -142,11 +134,11 @@ def test_a_token_of_one_job_is_of_that_job_alone(
 
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 def test_a_token_that_is_over_opens_nothing_and_ends_what_it_had_opened(
-    shared: Cluster, gateway: Gateway, job: str, how: str
+    shared: Cluster, guarded: Gateway, job: str, how: str
 ) -> None:
     expires_s = 1.5 if how == "expired" else None
     made, text = tokens.create(shared.client, "over", (Scope.READ,), expires_s=expires_s)
-    with gateway.client(text) as client:
+    with guarded.client(text) as client:
         ended = False
         for event in EventSource(client, f"/jobs/{job}/events").events():
             if event.name == "text" and how == "revoked" and not ended:
@@ -155,10 +147,10 @@ def test_a_token_that_is_over_opens_nothing_and_ends_what_it_had_opened(
     assert (reply.status_code, reply.json()["code"]) == (401, "unauthorized")
 
 
-def test_redis_holds_no_token(shared: Cluster, gateway: Gateway) -> None:
+def test_redis_holds_no_token(shared: Cluster, guarded: Gateway) -> None:
     text = token(shared, Scope.READ)
     secret = text.split("_", 2)[2]
-    with gateway.client(text) as client:
+    with guarded.client(text) as client:
         assert client.get("/jobs").status_code == 200
     stored = shared.client.hgetall("ls:tokens")
     assert stored
@@ -166,23 +158,23 @@ def test_redis_holds_no_token(shared: Cluster, gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("text", ["-", "x", "ls_", "ls_000000000000_", "ls_000000000000_x", "é"])
-def test_what_is_no_token_is_refused(shared: Cluster, gateway: Gateway, text: str) -> None:
+def test_what_is_no_token_is_refused(shared: Cluster, guarded: Gateway, text: str) -> None:
     fresh = {"X-Forwarded-For": f"10.0.0.{len(text)}", "Authorization": f"Bearer {text}".encode()}
-    reply = httpx.get(f"{gateway.url}/jobs", headers=fresh)  # type: ignore[arg-type]
+    reply = httpx.get(f"{guarded.url}/jobs", headers=fresh)  # type: ignore[arg-type]
     assert (reply.status_code, reply.json()["code"]) == (401, "unauthorized")
 
 
-def test_who_guesses_is_told_to_wait_and_nobody_else_is(shared: Cluster, gateway: Gateway) -> None:
+def test_who_guesses_is_told_to_wait_and_nobody_else_is(shared: Cluster, guarded: Gateway) -> None:
     right = token(shared, Scope.READ)
     wrong = right[:-1] + ("a" if right[-1] != "a" else "b")
     guesser = {"X-Forwarded-For": "10.9.9.9"}
-    with gateway.client(wrong, trust_env=False) as client:
+    with guarded.client(wrong, trust_env=False) as client:
         answers = [client.get("/jobs", headers=guesser) for _ in range(12)]
         assert [answer.status_code for answer in answers] == [401] * 10 + [429] * 2
         assert 0 < int(answers[-1].headers["retry-after"]) <= 60
         elsewhere = client.get("/jobs", headers={"X-Forwarded-For": "10.9.9.8"})
         assert elsewhere.status_code == 401
-    with gateway.client(right) as client:
+    with guarded.client(right) as client:
         assert client.get("/jobs", headers=guesser).status_code == 200
 
 
@@ -203,12 +195,12 @@ def test_only_loopback_is_open_without_tokens(host: str, loopback: bool) -> None
     assert is_loopback(host) is loopback
 
 
-def test_a_name_that_was_made_to_point_here_is_not_answered(open_gateway: Gateway) -> None:
+def test_a_name_that_was_made_to_point_here_is_not_answered(gateway: Gateway) -> None:
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "[", "a b"):
-        reply = httpx.get(f"{open_gateway.url}/jobs", headers={"Host": host})
+        reply = httpx.get(f"{gateway.url}/jobs", headers={"Host": host})
         assert reply.status_code in (400, 403), host
-    for host in ("localhost", f"127.0.0.1:{open_gateway.port}", "LOCALHOST", "[::1]:1"):
-        assert httpx.get(f"{open_gateway.url}/jobs", headers={"Host": host}).status_code == 200
+    for host in ("localhost", f"127.0.0.1:{gateway.port}", "LOCALHOST", "[::1]:1"):
+        assert httpx.get(f"{gateway.url}/jobs", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -223,24 +215,24 @@ def test_a_name_that_was_made_to_point_here_is_not_answered(open_gateway: Gatewa
     ids=str,
 )
 def test_a_page_of_another_site_can_not_change_anything(
-    open_gateway: Gateway, headers: dict[str, str]
+    gateway: Gateway, headers: dict[str, str]
 ) -> None:
     body = {"kind": "generate", "prompt": "x"}
     for path in ("/jobs", "/ask", "/sign-in", "/jobs/x/cancel"):
-        reply = httpx.post(f"{open_gateway.url}{path}", json=body, headers=headers)
+        reply = httpx.post(f"{gateway.url}{path}", json=body, headers=headers)
         assert (reply.status_code, reply.json()["code"]) == (403, "cross_site")
 
 
-def test_no_other_site_may_read_an_answer(open_gateway: Gateway) -> None:
+def test_no_other_site_may_read_an_answer(gateway: Gateway) -> None:
     origin = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
     for method in ("GET", "OPTIONS"):
-        reply = httpx.request(method, f"{open_gateway.url}/jobs", headers=origin)
+        reply = httpx.request(method, f"{gateway.url}/jobs", headers=origin)
         assert not [name for name in reply.headers if name.startswith("access-control")]
 
 
-def test_every_answer_has_a_strict_policy(gateway: Gateway, open_gateway: Gateway) -> None:
+def test_every_answer_has_a_strict_policy(guarded: Gateway, gateway: Gateway) -> None:
     for url in ("/", "/jobs", "/nothing", "/assets/page.js", "/openapi.json", "/jobs/x/events"):
-        for each in (gateway, open_gateway):
+        for each in (guarded, gateway):
             reply = httpx.get(each.url + url)
             policy = reply.headers["content-security-policy"]
             assert "default-src 'none'" in policy
@@ -250,10 +242,10 @@ def test_every_answer_has_a_strict_policy(gateway: Gateway, open_gateway: Gatewa
 
 
 def test_a_browser_signs_in_with_a_cookie_no_script_can_read(
-    shared: Cluster, gateway: Gateway
+    shared: Cluster, guarded: Gateway
 ) -> None:
     text = token(shared, *EVERYTHING)
-    with gateway.client() as client:
+    with guarded.client() as client:
         assert client.get("/").headers["location"] == "/sign-in"
         assert client.post("/sign-in", data={"token": "wrong"}).status_code == 401
         reply = client.post("/sign-in", data={"token": text})
@@ -267,10 +259,10 @@ def test_a_browser_signs_in_with_a_cookie_no_script_can_read(
         assert client.get("/jobs").status_code == 401
 
 
-def test_the_log_holds_no_token_and_no_prompt(shared: Cluster, gateway: Gateway) -> None:
+def test_the_log_holds_no_token_and_no_prompt(shared: Cluster, guarded: Gateway) -> None:
     text = token(shared, *EVERYTHING)
-    made = job_of(gateway, text, "sim:plain")
-    with gateway.client(text) as client:
+    made = job_of(guarded, text, "sim:plain")
+    with guarded.client(text) as client:
         wait_until("it ended", lambda: client.get(f"/jobs/{made}").json()["state"] == "ended")
         answer = client.get(f"/jobs/{made}/result").json()["result"]
         client.get("/jobs", params={"token": text, PROMPT: PROMPT})
@@ -279,7 +271,7 @@ def test_the_log_holds_no_token_and_no_prompt(shared: Cluster, gateway: Gateway)
         client.post("/jobs", content=PROMPT, headers={"Content-Type": "application/json"})
         client.post("/sign-in", data={"token": text})
         client.request(PROMPT[:20], "/jobs")
-    log = gateway.log.read_text()
+    log = guarded.log.read_text()
     assert "gateway.answered" in log
     secret = text.split("_", 2)[2]
     for hidden in (secret, PROMPT, PROMPT[:20], answer[:40]):

@@ -14,13 +14,6 @@ from tests.harness.waiting import wait_until
 from worker.log import reader
 
 
-@pytest.fixture(scope="module")
-def gateway(shared: Cluster) -> Iterator[Gateway]:
-    running = Gateway(shared.state, shared.environ)
-    yield running
-    running.close()
-
-
 @pytest.fixture
 def client(gateway: Gateway) -> Iterator[httpx.Client]:
     with gateway.client() as client:

@@ -19,6 +19,9 @@ import httpx
 from tests.harness.cluster import ROOT
 from tests.harness.waiting import wait_until
 
+#: Bytes of a body that the tests' gateway takes.
+BODY_LIMIT = 200_000
+
 _SERVE = ("-m", "tasks.cli", "serve")
 
 

@@ -48,14 +48,10 @@ async def _home(call: Call) -> Response:
     if (stranger := _stranger(call)) is not None:
         return stranger
     query: Shown = call.query
-    wanted = {
-        "state": query.state or None,
-        "outcome": query.outcome or None,
-        "after": query.behind or None,
-        "limit": _LISTED,
-    }
+    chosen = {"state": query.state, "outcome": query.outcome, "after": query.behind}
+    wanted = {name: value for name, value in chosen.items() if value}
     try:
-        found = await listed(call, msgspec.convert(wanted, Listing))
+        found = await listed(call, msgspec.convert({**wanted, "limit": _LISTED}, Listing))
     except msgspec.ValidationError as error:
         raise Problem("malformed", f"query: {error}") from error
     admin = call.grant.allows(Scope.ADMIN)
