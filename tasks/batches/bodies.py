@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from settings.errors import LongstreamError
+from worker.log.entries import Tokens
 from worker.upstream.request import Message, Request
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
@@ -127,6 +128,18 @@ def answer_body(
     if url == CHAT:
         return _completion(job_id, model, created_s, text, calls, finish, usage)
     return _response(job_id, model, created_s, text, calls, finish, usage)
+
+
+def tokens_in(usage: Mapping[str, Any]) -> Tokens:
+    """What the usage of an answer's body says, in either API's words."""
+    chat = "prompt_tokens" in usage
+    given, made = ("prompt", "completion") if chat else ("input", "output")
+    return Tokens(
+        input=usage[f"{given}_tokens"],
+        cached=usage[f"{given}_tokens_details"]["cached_tokens"],
+        output=usage[f"{made}_tokens"],
+        reasoning=usage[f"{made}_tokens_details"]["reasoning_tokens"],
+    )
 
 
 def _completion(

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -74,6 +74,12 @@ class Output:
                 "name another output, or remove this one"
             )
         return True
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """What earlier runs have written."""
+        with self._path.open("rb") as file:
+            for line in file:
+                yield json.loads(line)
 
     def write(self, asked: Asked | Fault, record: Mapping[str, Any]) -> None:
         """One line for one line, in one write."""

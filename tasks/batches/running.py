@@ -17,7 +17,7 @@ import redis
 from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.batches import lines, output
-from tasks.batches.bodies import answer_body
+from tasks.batches.bodies import answer_body, tokens_in
 from tasks.batches.lines import Asked, Fault
 from tasks.batches.output import Output
 from tasks.ended import Endings, release
@@ -86,6 +86,7 @@ class Batch:
         self._step = step
         self._flying: dict[str, Asked] = {}
         self._endings = Endings(client)
+        #: Jobs whose cost is known, those of earlier runs included.
         self._ended = 0
         self.progress = Progress(
             written=output.written, failed=output.failed, before=output.written
@@ -93,6 +94,8 @@ class Batch:
 
     def run(self, file: IO[bytes]) -> Progress:
         """Ask for every line that has no answer yet. Ctrl-C leaves what is in flight running."""
+        if self._plan.max_cost is not None:
+            self._count_earlier_runs()
         for asked in self._wanted(file):
             while len(self._flying) >= self._plan.window:
                 self._collect()
@@ -106,6 +109,15 @@ class Batch:
         while self._flying:
             self._collect()
         return self.progress
+
+    def _count_earlier_runs(self) -> None:
+        """The limit is the whole batch's, however often it is begun again."""
+        for record in self._output.records():
+            if (response := record["response"]) is not None:
+                body = response["body"]
+                tokens = tokens_in(body["usage"])
+                self.progress.cost += cost_of(tokens, self._settings.price(body["model"]))
+                self._ended += 1
 
     def _wanted(self, file: IO[bytes]) -> Iterator[Asked]:
         for line in lines.read(file):
@@ -214,7 +226,7 @@ class Batch:
         body = answer_body(
             asked.url,
             job_id=record.id,
-            model=record.model,
+            model=record.served_by or record.model,
             created_s=record.created_ms // 1000,
             text=result["text"],
             calls=result.get("calls", ()),

@@ -156,6 +156,8 @@ def test_a_limit_of_cost_stops_the_run_and_a_higher_one_goes_on(cluster: Cluster
     assert code == 3, said
     assert "its limit is 0.22 USD" in said
     assert len(answered) == 4, "0.05 USD each"
+    code, said = command.run("--max-cost", "0.22")
+    assert (code, asked(cluster)) == (3, 4), "the limit is the whole batch's"
     code, said = command.run("--max-cost", "10")
     assert code == 1, said
     assert len(command.records()) == 12

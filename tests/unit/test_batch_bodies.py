@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from settings.profiles import PROFILES
-from tasks.batches.bodies import CHAT, RESPONSES, answer_body, request_of
+from tasks.batches.bodies import CHAT, RESPONSES, answer_body, request_of, tokens_in
 from tasks.batches.reading import AnswerOfBody
 from worker.admission.estimates import estimate
 from worker.errors import LongstreamError
+from worker.log.entries import Tokens
 from worker.upstream.happenings import ToolCall
 from worker.upstream.request import Message, body_for
 
@@ -117,6 +118,11 @@ def test_a_completion_has_the_shape_of_the_api() -> None:
     ]
     assert body["usage"]["total_tokens"] == 8
     assert body["usage"]["completion_tokens_details"] == {"reasoning_tokens": 2}
+
+
+@pytest.mark.parametrize("url", [CHAT, RESPONSES])
+def test_the_usage_of_a_body_can_be_read_back(url: str) -> None:
+    assert tokens_in(answered(url)["usage"]) == Tokens(**USAGE)
 
 
 def test_a_response_has_the_shape_of_the_api() -> None:
