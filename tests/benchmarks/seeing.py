@@ -3,7 +3,7 @@ batches, beside the same steps without them.
 
 The worst case for watching: every read brings one delta, and every delta is a batch of its own.
 
-    python tests/benchmarks/seeing.py [--quick] [--json] [--delta-us 20]
+    python tests/benchmarks/seeing.py [--quick] [--json] [--delta-us 88]
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from worker.upstream.request import Request
 from worker.work import Work
 
 DELTAS = 10_000
-#: The floor of the whole way of a delta, in microseconds of CPU: see streams.py.
-FLOOR_US = 20.0
+#: CPU of a delta in the floor program of streams.py, as it was measured; ours takes more.
+FLOOR_US = 88.0
 SHARE = 0.01
 
 

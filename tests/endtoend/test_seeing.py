@@ -158,10 +158,21 @@ def test_oldest_wait_and_line_are_told_while_jobs_wait(cluster: Cluster) -> None
 
 
 def test_the_gateway_answers_probes_and_scrapes_for_the_fleet(cluster: Cluster) -> None:
+    cluster.worker("--concurrency", "1")
+    for job in ("runs", "waits"):
+        cluster.submit("Explain the moon.", job, "sim:stall")
+    url = serving(cluster, "open")
+    with urllib.request.urlopen(f"{url}/jobs/runs/events", timeout=10) as reader:
+        assert reader.readline()
+        fleet = samples(got(f"{url}/metrics")[1])
+    assert (fleet["gateway_readers"], fleet["pool_jobs waiting"]) == (1, 1)
+    status, told = got(f"{url}/readyz")
+    assert (status, json.loads(told)["oldest_waiting_s"] is not None) == (200, True)
+
+
+def test_the_gateway_tells_strangers_no_more_than_whether_it_is_ready(cluster: Cluster) -> None:
     cluster.worker()
-    announced = cluster.state / "gateway"
-    cluster.gateway("--announce-file", str(announced), "--require-tokens")
-    url = wait_until("it serves", lambda: announced.exists() and announced.read_text())
+    url = serving(cluster, "closed", "--require-tokens")
     assert got(f"{url}/healthz")[0] == 200
     assert got(f"{url}/metrics")[0] == 401
     status, told = got(f"{url}/readyz")
@@ -170,6 +181,13 @@ def test_the_gateway_answers_probes_and_scrapes_for_the_fleet(cluster: Cluster) 
     wait_until("it is unready", lambda: got(f"{url}/readyz")[0] == 503)
     assert got(f"{url}/healthz")[0] == 200
     cluster.valkey.start()
+
+
+def serving(cluster: Cluster, name: str, *options: str) -> str:
+    """The address of a gateway that serves."""
+    announced = cluster.state / name
+    cluster.gateway("--announce-file", str(announced), *options)
+    return str(wait_until("it serves", lambda: announced.exists() and announced.read_text()))
 
 
 def _waiting(cluster: Cluster) -> float:
