@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,12 +14,15 @@ from tasks.bench.figures import Figures, figures, removed
 from tasks.bench.histogram import of_values
 from tasks.bench.page import page
 from tasks.bench.plan import task
+from tasks.bench.purse import BOUND
 from tasks.bench.report import Report, as_json, rows
 from tasks.bench.sample import Sample, Verdict
 from tasks.bench.table import table
+from tasks.bench.watch import BURST_TOKENS, GAP_S
 from worker.log.entries import Tokens
 
 EFFORTS = ("low", "medium")
+ROOT = Path(__file__).parents[2]
 #: Tags that have no end.
 _VOID = {"meta", "rect", "line"}
 
@@ -248,3 +252,21 @@ def test_a_page_of_nothing_says_so() -> None:
     assert "Nothing of it was seen." in text
     assert "Not complete: stopped by the spend limit of 1 USD." in text
     assert table(empty)
+
+
+def test_the_readme_quotes_what_was_measured() -> None:
+    page = (ROOT / "docs" / "bench.md").read_text("utf-8").partition("## Measured")[2]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    quoted = readme.partition("<!-- bench -->")[2].partition("<!-- end of bench -->")[0]
+    lines = [line for line in quoted.splitlines() if line.startswith("|")]
+
+    assert len(lines) == 10
+    assert set(lines) <= set(page.splitlines())
+
+
+def test_the_page_of_the_documentation_defines_what_is_counted() -> None:
+    page = " ".join((ROOT / "docs" / "bench.md").read_text("utf-8").split())
+
+    assert f"a gap of at least {GAP_S:g} s between two visible deltas" in page
+    assert f"a burst of at least {BURST_TOKENS} reasoning tokens between them" in page
+    assert f"({BOUND.output:,} output tokens)" in page
