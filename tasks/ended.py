@@ -18,7 +18,8 @@ from worker.records import Record, State, parse_record
 _SOONEST_S, _LATEST_S = 0.02, 0.5
 #: At most so many records are fetched at once: their results may be long.
 _PAGE = 100
-_DAY_S = 86_400
+#: How long an ended job is kept whose answer stands elsewhere, in seconds.
+_LOG_S, _RECORD_S, _TOMBSTONE_S = 30, 300, 3600
 
 
 class Endings:
@@ -55,12 +56,14 @@ class Endings:
         return [(job, parse_record(job, raw)) for job, raw in zip(ids, replies, strict=True)]
 
 
-def release(client: redis.Redis, job_id: str, kept_s: int) -> None:
-    """Keep an ended job no longer than that: what it said stands elsewhere now."""
+def release(client: redis.Redis, job_id: str) -> None:
+    """Let go of an ended job: what it said stands elsewhere now. What it was asked goes at once, its
+    log soon; its record stays until whoever recovers from a worker that died has booked it."""
     keys = job_keys(job_id)
     pipeline: Any = client.pipeline(transaction=False)
-    for name in (keys.log, keys.record):
-        pipeline.expire(name, kept_s, lt=True)
+    pipeline.hdel(keys.record, "message")
+    pipeline.expire(keys.log, _LOG_S, lt=True)
+    pipeline.expire(keys.record, _RECORD_S, lt=True)
     # Long enough for a submit whose reply was lost.
-    pipeline.expire(keys.tombstone, kept_s + _DAY_S, lt=True)
+    pipeline.expire(keys.tombstone, _TOMBSTONE_S, lt=True)
     pipeline.execute()

@@ -79,13 +79,15 @@ def submit(
     terms: Terms | None = None,
     tenant: str = "default",
     priority: str = "normal",
+    chosen: Choice | None = None,
     **kwargs: Any,
 ) -> str:
     """Submit a job and return its id. The same `job_id` again is the same job, so a submit that may
     or may not have arrived can be repeated.
 
     Tenants share what there is evenly, however many jobs each has waiting; `priority` is urgent,
-    normal or bulk, and stands above that.
+    normal or bulk, and stands above that. `chosen` is what `route` answered for several jobs that
+    are to have one model.
 
     Raises LongstreamError when the request can not be built, stored or served.
     """
@@ -98,7 +100,7 @@ def submit(
     options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
     if task not in KINDS:
         return submitted_by_celery(task, args, kwargs, job_id=job_id, **options)
-    job = submitted(current(), task, args, kwargs, job_id=job_id, **options)
+    job = submitted(current(), task, args, kwargs, job_id=job_id, chosen=chosen, **options)
     with store() as client:
         refuse_spent(client, current(), tenant, now_ms(client))
         submit_job(client, job)

@@ -26,13 +26,14 @@ def submitted(
     tenant: str = "default",
     priority: str = "normal",
     answered_here: bool = False,
+    chosen: Choice | None = None,
 ) -> Submission:
     """The submission of a built-in task. Raises LongstreamError. `answered_here`: whoever submits
-    reads the job, and Celery keeps no result of it."""
+    reads the job, and Celery keeps no result of it. `chosen`: how its model was chosen before."""
     kind = KINDS[task]
     request = kind.build(*args, **kwargs)
     size = estimate(request)
-    chosen = choose(settings, task, request, size)
+    chosen = chosen or choose(settings, task, request, size)
     model = chosen.model
     refuse_unpriced(settings, model, tenant, terms or USUAL)
     # The default is the submitter's, and a worker may have another.

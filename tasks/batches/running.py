@@ -30,8 +30,6 @@ from worker.outcomes import Outcome
 from worker.records import Record
 from worker.submission import StoreFull, Submission, now_ms, submit
 
-#: How long a job is kept once its answer is written, in seconds.
-KEPT_S = 3600
 #: Pause before a store that was full is asked again, in seconds.
 _FULL_S = 1.0
 #: How an answer of each outcome ended, in the words of the APIs.
@@ -213,7 +211,7 @@ class Batch:
             self.progress.cost += cost_of(spent.tokens, price)
         self._write(asked, self._record(asked, record))
         if not self._plan.keep:
-            release(self._client, record.id, KEPT_S)
+            release(self._client, record.id)
 
     def _record(self, asked: Asked, record: Record) -> dict[str, Any]:
         finish = _FINISH.get(Outcome(record.outcome))

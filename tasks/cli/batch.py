@@ -60,7 +60,7 @@ def command() -> None:
 @click.option(
     "--dry-run", is_flag=True, help="Say what would be asked of which model; ask nothing."
 )
-@click.option("--keep", is_flag=True, help="Keep jobs as long as others, not an hour.")
+@click.option("--keep", is_flag=True, help="Keep jobs as long as others, not five minutes.")
 def run(
     requests: Path,
     output: Path,

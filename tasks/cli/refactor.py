@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasks.cli import exits
 from tasks.cli.ask import EFFORTS
 from tasks.cli.terms import Asked, with_terms
 
@@ -62,6 +63,7 @@ Exit codes:
 @click.option("--force", is_flag=True, help="Take Python that does not compile, too.")
 @click.option("--model", default="", help="The model; default: the settings'.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and to which model.")
 @click.option("--resume", "run", metavar="RUN", help="A run, or a job, submitted before.")
 @with_terms
 @click.option("--detach", is_flag=True, help="Print the run's id and return.")
@@ -71,6 +73,7 @@ def command(
     instruction: str,
     each: bool,
     yes: bool,
+    dry_run: bool,
     run: str | None,
     detach: bool,
     as_json: bool,
@@ -99,9 +102,9 @@ def command(
     wanted = _wanted(delivery)
     if run is not None and (files or instruction or each or asked.given):
         raise click.UsageError("--resume takes a run alone: its files and message are known")
-    plan = None if run is not None else _plan(files, instruction, model, each, wanted, yes)
-    if run is None and plan is None:
-        sys.exit(1)
+    plan = None if run is not None else _plan(files, instruction, model, effort, each)
+    if plan is not None and not _agreed(plan, wanted, yes=yes, dry_run=dry_run):
+        sys.exit(0 if dry_run else exits.FAILED)
     settings = prepare(serving=plan is not None)
     assert settings.redis_url is not None
     with opened(settings.redis_url) as client:
@@ -157,18 +160,13 @@ def _typed(delivery: Delivery) -> str:
 
 
 def _plan(
-    files: Sequence[str],
-    instruction: str,
-    model: str,
-    each: bool,
-    wanted: Delivery | None,
-    yes: bool,
-) -> Plan | None:
-    """What is to be sent; None when the user says no."""
+    files: Sequence[str], instruction: str, model: str, effort: str | None, each: bool
+) -> Plan:
+    """What is to be sent."""
     from settings import load
     from tasks.cli.prepare import utf8
     from tasks.edits.source import SourceError
-    from tasks.runs.plan import plan_run
+    from tasks.runs.plan import answered, plan_run
 
     if not files:
         raise click.UsageError('no files: longstream refactor FILE... -m "what to change"')
@@ -182,13 +180,30 @@ def _plan(
         for problem in error.problems:
             click.echo(f"longstream: {problem}", err=True)
         sys.exit(2)
-    if wanted is not None:
+    return answered(plan, instruction, effort, settings)
+
+
+def _agreed(plan: Plan, wanted: Delivery | None, *, yes: bool, dry_run: bool) -> bool:
+    """Whether to send it; the user may say no, or only want to see."""
+    from settings import load
+
+    if wanted is not None and not dry_run:
         _check_first(plan, wanted)
+    if plan.chosen is not None:
+        from tasks.cli.prepare import say
+        from tasks.cli.routes import told
+
+        say(told(plan.chosen, load()))
+    if dry_run:
+        from tasks.cli.preview import preview
+
+        preview(plan, load())
+        return False
     if len(plan.files) == 1 and not plan.left_out:
-        return plan
+        return True
     from tasks.cli.preview import confirmed
 
-    return plan if confirmed(plan, settings, yes=yes) else None
+    return confirmed(plan, load(), yes=yes)
 
 
 def _check_first(plan: Plan, wanted: Delivery) -> None:
@@ -235,6 +250,7 @@ def _begun(
         effort=effort,
         delivery=wanted or Delivery(),
         terms=asked.terms(),
+        chosen=plan.chosen,
     )
     return begin(client, run, plan.groups, instruction, settings.retention.ages_s[1])
 

@@ -107,6 +107,7 @@ def _submit(run: Run, job_id: str, files: Iterable[SourceFile], instruction: str
         instruction,
         job_id=job_id,
         terms=run.terms,
+        chosen=run.chosen,
         model=run.model,
         effort=run.effort,
     )

@@ -10,10 +10,14 @@ import msgspec
 
 from settings.model import Settings
 from settings.prices import price_of
+from settings.routing import AUTO
 from tasks.edits.source import SourceError, SourceFile, gather_sources
+from tasks.kinds import REFACTOR
+from tasks.submitting import routed
 from worker.admission.estimates import tokens_of
 from worker.cost import Cost, cost_of
 from worker.log.entries import Tokens
+from worker.routing import Choice
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +30,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[tuple[str, str], ...]
     found: bool
     instruction_tokens: int
+    #: How `auto` was answered, for all jobs of the run; None: a model was named.
+    chosen: Choice | None = None
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
@@ -70,6 +76,18 @@ def plan_run(
         found=bool(found),
         instruction_tokens=tokens_of(instruction),
     )
+
+
+def answered(plan: Plan, instruction: str, effort: str | None, settings: Settings) -> Plan:
+    """The plan with one model for all its jobs, where it says `auto`: that of its largest."""
+    if plan.model != AUTO:
+        return plan
+    largest = max(plan.groups, key=lambda files: sum(file.size for file in files))
+    files = [msgspec.to_builtins(file) for file in largest]
+    chosen = routed(
+        settings, REFACTOR.task, (files, instruction), {"model": AUTO, "effort": effort}
+    )
+    return msgspec.structs.replace(plan, model=chosen.model, chosen=chosen)
 
 
 def root_of(given: Sequence[str]) -> Path:

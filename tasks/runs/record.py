@@ -22,6 +22,7 @@ import redis
 
 from tasks.edits.source import SourceFile
 from worker.keys import run_keys
+from worker.routing import Choice
 from worker.terms import USUAL, Terms
 
 How = Literal["diff", "apply", "out", "patch", "branch"]
@@ -64,6 +65,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[SentJob, ...]
     delivery: Delivery
     terms: Terms = USUAL
+    chosen: Choice | None = None
 
     @property
     def files(self) -> int:
@@ -83,6 +85,7 @@ def run_of(
     effort: str | None,
     delivery: Delivery,
     terms: Terms = USUAL,
+    chosen: Choice | None = None,
 ) -> Run:
     """One job for each group. A run of one job has its id."""
     several = len(groups) > 1
@@ -94,6 +97,7 @@ def run_of(
         effort=effort,
         delivery=delivery,
         terms=terms,
+        chosen=chosen,
         jobs=tuple(
             SentJob(
                 f"{run_id}-{number}" if several else run_id,

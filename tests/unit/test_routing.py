@@ -13,6 +13,7 @@ from settings.model import Settings
 from settings.prices import Price
 from settings.routing import Routing, shipped_routes
 from tasks.cli.batch import command
+from tasks.cli.refactor import command as refactor
 from tasks.cli.routes import told
 from tasks.submitting import routed, submitted
 from worker.ledger.spending import Spending
@@ -174,3 +175,22 @@ def test_a_dry_run_of_a_batch_tells_models_rules_and_faults(
     assert second.startswith("1 of gpt-5.5-codex (no rule matches): ")
     assert third == "1 with an error: invalid_json"
     assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_dry_run_of_a_refactor_shows_files_model_and_rule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "longstream.toml").write_text(ONE_KEY + '[routing]\nlight = "deepseek-v3.2"\n')
+    (tmp_path / "a.py").write_text("def f(x):\n    return x\n")
+    monkeypatch.chdir(tmp_path)
+
+    arguments = ["a.py", "-m", "Add type hints", "--model", "auto", "--dry-run"]
+    result = CliRunner().invoke(refactor, arguments)
+
+    assert result.exit_code == 0, result.output
+    assert (
+        "model deepseek-v3.2 instead of gpt-5.5-codex: rule simple-refactor; saves 11.58 USD per "
+        "million output tokens"
+    ) in result.output
+    assert "1 file, about" in result.output
+    assert "tokens to deepseek-v3.2 in 1 job" in result.output
