@@ -24,7 +24,7 @@ from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
 from worker.cancel import Cancelled
 from worker.keys import direct_queue, job_keys, pool_keys
-from worker.submission import plain_message
+from worker.submission import Submission, plain_message, submit
 
 # Celery stores results with a command that redis-py has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -83,7 +83,7 @@ def test_a_task_sent_by_name_for_later_waits_in_the_line(
     due = wait_until("it is in the line", lambda: shared.client.zscore(delayed, sent.id))
     seconds, _ = shared.client.time()
     assert 590 < due / 1000 - seconds <= 601
-    assert not shared.client.exists("unacked")
+    wait_until("it is acknowledged", lambda: not shared.client.exists("unacked"))
     assert jobs.cancel(sent.id) is Cancelled.DONE
 
 
@@ -162,6 +162,28 @@ def test_a_bad_task_sent_by_name_fails_at_once(
     sent = foreign.send_task("tasks.generate", args, kwargs, queue="longstream")
     with pytest.raises((LongstreamError, TypeError), match=error):
         AsyncResult(sent.id, app=app).get(timeout=GET_S)
+
+
+def test_a_job_whose_task_this_worker_lacks_is_left_to_another(
+    app: LongstreamApp, shared: Cluster
+) -> None:
+    """As while new code is rolled out."""
+    job_id = str(uuid.uuid4())
+    job = Submission(
+        job_id=job_id,
+        task="tasks.of_tomorrow",
+        model=PLAIN,
+        pool="simulator",
+        label="new",
+        message=plain_message("tasks.of_tomorrow", job_id, [], {}),
+    )
+    submit(shared.client, job)
+    wait_until("it waits", lambda: shared.client.zscore(pool_keys("simulator").delayed, job_id))
+    assert "this worker has no task tasks.of_tomorrow" in shared.log()
+    assert AsyncResult(job_id, app=app).state == "PENDING"
+    record = jobs.status(job_id)
+    assert (record.state, record.crashes, record.failures) == (jobs.State.WAITING, 0, 0)
+    assert jobs.cancel(job_id) is Cancelled.DONE
 
 
 def test_an_expired_task_is_revoked_and_asks_nothing(

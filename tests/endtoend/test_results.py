@@ -15,7 +15,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.app import LongstreamApp
-from worker.keys import pool_keys
+from worker.keys import job_keys, pool_keys
 
 KEYS = pool_keys("simulator")
 
@@ -29,6 +29,23 @@ def die_before_the_result_is_stored(cluster: Cluster, job_id: str) -> None:
     its lease was reclaimed, the sealed job in the line."""
     cluster.client.delete(result_key(job_id))
     line.run(cluster.client, line.enqueue("simulator", job_id, line.PLAIN))
+
+
+def test_a_job_the_store_refuses_has_no_result_until_it_is_mended(
+    app: LongstreamApp, shared: Cluster
+) -> None:
+    first = generate.apply_async((prompt(),), {"model": PLAIN}, countdown=0.5)
+    job = job_keys(first.id)
+    shared.client.set(job.log, "in the way")
+    wait_until("it was refused", lambda: shared.client.hexists(job.record, "refusals"))
+    assert "job.store_refused" in shared.log()
+    wait_until("it waits", lambda: shared.client.zscore(KEYS.delayed, first.id))
+    assert first.state == "PENDING"
+    shared.client.delete(job.log)
+    shared.client.zadd(KEYS.delayed, {first.id: 0})
+    line.wake(shared.client, "simulator", shared.alive()[0], "due")
+    assert first.get(timeout=GET_S) == jobs.result(first.id)
+    assert jobs.status(first.id).crashes == 0
 
 
 @pytest.mark.parametrize("follows", ["one", "two", "a chain"])

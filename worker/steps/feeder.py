@@ -25,12 +25,15 @@ from worker.faults import forbids, passes, words_of
 from worker.keys import direct_queue, inbox_key, pool_keys
 from worker.seeing.meters import METERS
 from worker.steps.keeper import ALIVE_BEATS
+from worker.steps.publish import TaskLacking
 from worker.store import BLOCK_S, connect
 
 #: Pause after Redis or the broker did not answer, in seconds.
 _PAUSE_S = 1.0
 #: How long a job waits whose record can not be read, in seconds.
 _SPOILED_S = 60.0
+#: How long one waits whose task this worker lacks: others may have it, and ask meanwhile.
+_LACKING_S = 15.0
 
 #: How often fetched messages are looked for that nobody acknowledged, in seconds, and how old one
 #: must be.
@@ -182,11 +185,7 @@ class Feeder:
         try:
             self._publish(client, lease)
         except Exception as error:
-            # A record that is none will be none in a moment, too.
-            spoiled = isinstance(error, redis.ResponseError) and not (
-                passes(error) or forbids(error)
-            )
-            wait_s = _SPOILED_S if spoiled else _PAUSE_S
+            wait_s = _wait_s(error)
             _log.warning("job.not_published", job=lease.job_id, says=words_of(error), wait_s=wait_s)
             line.run(client, line.settle(lease, back=True, wait_ms=int(wait_s * 1000)))
 
@@ -223,3 +222,11 @@ class Feeder:
         what, _, job_id = message.partition(" ")
         if what == "cancel":
             self._cancel(job_id)
+
+
+def _wait_s(error: Exception) -> float:
+    """How long a job waits that could not be published."""
+    if isinstance(error, TaskLacking):
+        return _LACKING_S
+    spoiled = isinstance(error, redis.ResponseError) and not (passes(error) or forbids(error))
+    return _SPOILED_S if spoiled else _PAUSE_S

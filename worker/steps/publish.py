@@ -12,6 +12,7 @@ import redis
 import structlog
 from celery import Celery
 
+from settings.errors import LongstreamError
 from worker.admission import line
 from worker.admission.line import Lease
 from worker.keys import direct_queue, job_keys
@@ -31,8 +32,13 @@ _NOTHING_FOLLOWS = {"callbacks": None, "errbacks": None, "chain": None, "chord":
 _log = structlog.get_logger()
 
 
+class TaskLacking(LongstreamError):
+    """A job's task is defined in code that this worker was not started with."""
+
+
 def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None:
-    """Publish the job's message, or settle a lease whose job has no record any more."""
+    """Publish the job's message, or settle a lease whose job has no record any more. Raises
+    TaskLacking."""
     stored = client.hget(job_keys(lease.job_id).record, "message")
     if stored is None:
         _log.warning("job.without_record", job=lease.job_id)
@@ -40,6 +46,12 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         return
     assert isinstance(stored, bytes)
     message = Message.load(stored)
+    if message.headers["task"] not in app.tasks:
+        # Celery would throw the message away, and fail a job that another worker can run.
+        raise TaskLacking(
+            f"this worker has no task {message.headers['task']}: start it with the code that "
+            "defines it; the job waits for a worker that has"
+        )
     headers = message.headers | {
         LEASE_HEADER: lease.number,
         POOL_HEADER: lease.pool,
