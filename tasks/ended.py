@@ -57,11 +57,10 @@ class Endings:
 
 
 def release(client: redis.Redis, job_id: str) -> None:
-    """Let go of an ended job: what it said stands elsewhere now. What it was asked goes at once, its
-    log soon; its record stays until whoever recovers from a worker that died has booked it."""
+    """Let go of an ended job: what it said stands elsewhere now. Its log goes soon; its record stays
+    until whoever recovers from a worker that died has booked what it used."""
     keys = job_keys(job_id)
     pipeline: Any = client.pipeline(transaction=False)
-    pipeline.hdel(keys.record, "message")
     pipeline.expire(keys.log, _LOG_S, lt=True)
     pipeline.expire(keys.record, _RECORD_S, lt=True)
     # Long enough for a submit whose reply was lost.
