@@ -57,8 +57,8 @@ class Endings:
 
 
 def release(client: redis.Redis, job_id: str) -> None:
-    """Let go of an ended job: what it said stands elsewhere now. Its log goes soon; its record stays
-    until whoever recovers from a worker that died has booked what it used."""
+    """Let go of an ended job: what it said stands elsewhere now. Its log goes soon; its record
+    stays until whoever recovers from a worker that died has booked what it used."""
     keys = job_keys(job_id)
     pipeline: Any = client.pipeline(transaction=False)
     pipeline.expire(keys.log, _LOG_S, lt=True)

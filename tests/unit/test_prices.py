@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from configuration import given, problems_of
+from configuration import ONE_KEY, given, problems_of
 
 from settings.prices import Price, price_of, published
 
@@ -84,3 +86,13 @@ def test_a_price_that_is_no_table_is_a_problem() -> None:
     assert problems_of('[prices]\n"gpt-x" = 3\n') == (
         "prices.gpt-x: expected a table, got 3 (longstream.toml)",
     )
+
+
+@pytest.mark.parametrize("page", ["cost.md", "routing.md"])
+def test_the_examples_of_the_documentation_load(page: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / page).read_text("utf-8")
+    blocks = [block.split("```")[0] for block in text.split("```toml\n")[1:]]
+    assert blocks
+
+    for block in blocks:
+        assert given(block + ONE_KEY).pools
