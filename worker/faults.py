@@ -16,10 +16,13 @@ from redis.exceptions import (
     NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisError,
     ResponseError,
     TimeoutError as RedisTimeoutError,
     TryAgainError,
 )
+
+from settings.errors import LongstreamError
 
 #: Faults that pass, in types.
 PASSING = (
@@ -65,7 +68,9 @@ def forbids(error: object) -> bool:
 
 def words_of(error: BaseException) -> str:
     """One line for people. A server quotes the arguments of a command it does not know; they are
-    left out."""
+    left out, and so is all that errors of others say, which may quote anything."""
+    if not isinstance(error, (RedisError, OSError, LongstreamError)):
+        return type(error).__name__
     said = str(error).split(", with args beginning with")[0]
     return f"{type(error).__name__}: {' '.join(said.split())}"[:_LINE_CHARS]
 

@@ -70,6 +70,10 @@ def test_a_lost_connection_passes() -> None:
     assert passes(ConnectionResetError())
 
 
+def test_what_others_say_is_not_repeated() -> None:
+    assert words_of(ValueError("not JSON: a secret")) == "ValueError"
+
+
 def test_the_arguments_of_a_command_are_not_repeated() -> None:
     for error in replies(FOR_GOOD[-1]):
         assert words_of(error).endswith("unknown command 'XADD'")
