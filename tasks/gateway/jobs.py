@@ -49,7 +49,7 @@ async def visible(grant: Grant, job_id: str) -> Record:
 
 async def _submit(call: Call) -> Response:
     asked: Generate | Refactor = call.body
-    tenant = _tenant(call.grant, asked.tenant)
+    tenant = tenant_of(call.grant, asked.tenant)
     key = call.request.headers.get("idempotency-key")
     job_id = None if key is None else _id_of(tenant, key)
     task, args, kwargs = _arguments(asked)
@@ -71,7 +71,8 @@ async def _submit(call: Call) -> Response:
     return json_of(shown(record), 200 if existed else 201, headers)
 
 
-def _tenant(grant: Grant, asked: str | None) -> str:
+def tenant_of(grant: Grant, asked: str | None) -> str:
+    """Whose job it will be. Raises Problem."""
     if grant.job is not None:
         raise Problem("forbidden", "the token is bound to one job")
     if asked is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute
 
-from tasks.gateway import description, events, health, jobs, overview
+from tasks.gateway import description, events, health, jobs, overview, responses
 from tasks.gateway.operations import Operation, route_of
 from tasks.gateway.page import operations as page
 
@@ -13,6 +13,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *events.OPERATIONS,
     *health.OPERATIONS,
     *overview.OPERATIONS,
+    *responses.OPERATIONS,
     *description.OPERATIONS,
     *page.OPERATIONS,
 )

@@ -96,10 +96,20 @@ class Streams:
 class EventStream:
     """An ASGI response. `chunks` are whole events; what it raises ends the stream."""
 
-    def __init__(self, streams: Streams, grant: Grant, chunks: AsyncGenerator[bytes, None]) -> None:
+    def __init__(
+        self,
+        streams: Streams,
+        grant: Grant,
+        chunks: AsyncGenerator[bytes, None],
+        *,
+        heartbeat: bytes = HEARTBEAT,
+        retry: bytes = RETRY,
+    ) -> None:
         self._streams = streams
         self.grant = grant
         self._chunks = chunks
+        self._heartbeat = heartbeat
+        self._retry = retry
         self._sending_since: float | None = None
         self._sent_at = time.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -128,7 +138,7 @@ class EventStream:
                 await self._task
 
     async def _pass_on(self) -> None:
-        await self._put(RETRY)
+        await self._put(self._retry)
         try:
             async for chunk in self._chunks:
                 await self._put(chunk)
@@ -142,7 +152,7 @@ class EventStream:
 
     async def beat(self) -> None:
         if not self._cut:
-            await self._put(HEARTBEAT)
+            await self._put(self._heartbeat)
 
     def silent(self, now: float) -> bool:
         return self._sending_since is None and now - self._sent_at >= HEARTBEAT_S

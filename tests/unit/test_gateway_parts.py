@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -17,11 +18,13 @@ from tasks.gateway.page.diffs import changes_of
 from tasks.gateway.page.rendering import rendered
 from tasks.gateway.page.story import story_of
 from tasks.gateway.problems import Problem
+from tasks.gateway.responses import ResponseEvents
 from tasks.gateway.streams import HEARTBEAT_S, STALL_S, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.entries import Mode
-from worker.log.view import Status, Text
+from worker.log.view import Cut, Status, Text
+from worker.records import Record, State
 
 
 class Client:
@@ -201,3 +204,32 @@ def test_no_value_can_become_markup(text: str) -> None:
     )
     body = bytes(page.body).decode("utf-8", "surrogatepass")
     assert "<script>" not in body.replace('<script src="/assets/page.js" defer></script>', "")
+
+
+async def told(*items: Text | Cut) -> list[dict[str, Any]]:
+    """The events of a response whose log says this."""
+    record = Record(id="r", state=State.RUNNING, task="t", model="m", pool="p")
+    batch = [(item.cursor, frame_of(item)) for item in items]
+    chunks = await ResponseEvents(record, -1).of(batch)
+    return [json.loads(chunk.split(b"data: ")[1]) for chunk in chunks]
+
+
+async def test_a_response_that_comes_out_the_same_again_goes_on_without_a_seam() -> None:
+    events = await told(
+        Text(cursor="1-1", offset=0, text="one two"),
+        Cut(cursor="2-0", offset=0),
+        Text(cursor="2-1", offset=0, text="one "),
+        Text(cursor="2-2", offset=4, text="two three"),
+    )
+    assert [event["delta"] for event in events] == ["one two", " three"]
+
+
+async def test_a_response_that_comes_out_different_says_that_it_failed() -> None:
+    events = await told(
+        Text(cursor="1-1", offset=0, text="one two"),
+        Cut(cursor="2-0", offset=4),
+        Text(cursor="2-1", offset=4, text="three"),
+        Text(cursor="2-2", offset=9, text="four"),
+    )
+    assert [event["type"] for event in events] == ["response.output_text.delta", "response.failed"]
+    assert events[-1]["response"]["error"]["code"] == "restarted"
