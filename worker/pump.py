@@ -76,6 +76,7 @@ class Pump:
         self._at = None if point is None else Resumable(point.response_id, point.sequence)
         self._rejoined = 0
         self._thought = 0
+        self._shown = 0
         self._shown_at = 0.0
         self._finished: Finished | None = None
         self.tokens = Tokens()
@@ -143,12 +144,16 @@ class Pump:
         self._unseen -= visible
         if self._unseen < 0 or not visible:
             self._notice(batch, visible=visible)
-        now = time.monotonic()
-        if self._finished or visible or now - self._shown_at >= _THINKING_EVERY_S:
-            self._writer.thinking(self._thought)
-            self._shown_at = now
+        if self._thought != self._shown:
+            self._show_thinking(at_once=visible or self._finished is not None)
         self._rejoined = 0
         return None if self._writer.has_room else self._writer.room()
+
+    def _show_thinking(self, *, at_once: bool) -> None:
+        now = time.monotonic()
+        if at_once or now - self._shown_at >= _THINKING_EVERY_S:
+            self._writer.thinking(self._thought)
+            self._shown, self._shown_at = self._thought, now
 
     def _notice(self, batch: list[Happening], *, visible: bool) -> None:
         if not visible and isinstance(batch[-1], Thinking):

@@ -122,7 +122,7 @@ async def test_a_call_holds_what_came_until_it_leaves(store: Store, commit: Grou
     """What is sent with `send` asks for its arguments only when it goes out."""
     said = ["early"]
     replies: asyncio.Queue[object] = asyncio.Queue()
-    commit.send(HELLO, lambda: (["k"], ["".join(said)]), replies.put_nowait)
+    commit.send(HELLO, lambda: HELLO.command(["k"], ["".join(said)]), replies.put_nowait)
     said.append(" and late")
     async with asyncio.timeout(5):
         assert await replies.get() == b"early and late"

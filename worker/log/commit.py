@@ -40,8 +40,6 @@ _BATCH_BYTES = 4 * 2**20
 
 #: Takes a reply, or the error it was.
 Done = Callable[[Any], None]
-#: Keys and arguments of a script.
-Parts = tuple[list[str], list[Any]]
 
 _log = structlog.get_logger()
 
@@ -86,11 +84,11 @@ class GroupCommit:
         self._timer: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
 
-    def send(self, script: Script, make: Callable[[], Parts], done: Done) -> None:
-        """Runs the script and tells `done` its reply, an exception if it was an error. Its keys and
-        arguments are asked for when it leaves, so that they hold whatever came until then. For what
-        happens for every delta: it takes no task and no future."""
-        self._put(_Call(lambda: script.command(*make()), script, done))
+    def send(self, script: Script, make: Callable[[], list[Any]], done: Done) -> None:
+        """Runs the script and tells `done` its reply, an exception if it was an error. `make` gives
+        the command when it leaves, so that it holds whatever came until then. For what happens for
+        every delta: it takes no task and no future."""
+        self._put(_Call(make, script, done))
 
     async def call(self, script: Script, keys: list[str], args: list[Any]) -> Any:
         """The script's reply. Waits as long as Redis is away, or shuts us out. Raises StoreRefused

@@ -53,12 +53,12 @@ async def opened(client: Redis, replied: Replied, lost: Lost) -> Lane:
     pool: Any = client.connection_pool
     connection = pool.make_connection()
     await connection.connect()
-    if isinstance(getattr(connection._writer, "transport", None), asyncio.Transport):
+    if hasattr(getattr(connection._writer, "transport", None), "set_protocol"):
         return SocketLane(connection, replied, lost)
     return PipelineLane(client, replied, lost)
 
 
-class SocketLane(asyncio.Protocol):
+class SocketLane(asyncio.BufferedProtocol):
     """Over the socket of a connection that redis-py has opened."""
 
     def __init__(self, connection: Any, replied: Replied, lost: Lost) -> None:
@@ -66,6 +66,8 @@ class SocketLane(asyncio.Protocol):
         self._reader = hiredis.Reader(protocolError=InvalidResponse, replyError=_error)
         self._expected = 0
         self._replies: list[Any] = []
+        # Kept for all reads, for the reason `Wire.buffer` gives.
+        self._buffer = memoryview(bytearray(64 * 1024))
         # Kept, since a stream writer that is collected closes its socket.
         self._writer = connection._writer
         connection._writer = connection._reader = None
@@ -87,8 +89,11 @@ class SocketLane(asyncio.Protocol):
         if error is not None:
             lost(error)
 
-    def data_received(self, data: bytes) -> None:
-        self._reader.feed(data)
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._reader.feed(bytes(self._buffer[:nbytes]))
         replies = self._replies
         try:
             while (reply := self._reader.gets()) is not False:

@@ -56,6 +56,7 @@ class Writer:
         self._commit = commit
         self._keys = keys
         self._where = [keys.log, keys.record]
+        self._begun = _APPEND.command(self._where, [])
         self._attempt = attempt
         self._sent = Sent(first)
         #: What is to be sent: text, and notes between its pieces.
@@ -101,8 +102,9 @@ class Writer:
 
     def thinking(self, tokens: int) -> None:
         """Tell readers how many reasoning tokens this attempt has brought so far."""
-        self._tokens = tokens
-        self._wake()
+        if tokens != self._tokens:
+            self._tokens = tokens
+            self._wake()
 
     def resumable(self, point: bytes) -> None:
         """Where the provider's response can be taken up behind all text so far. It is stored in
@@ -199,12 +201,13 @@ class Writer:
         self._busy = True
         self._commit.send(_APPEND, self._appending, self._answered)
 
-    def _appending(self) -> tuple[list[str], list[Any]]:
-        """The append that leaves now, with all that is there to append."""
+    def _appending(self) -> list[Any]:
+        """The command of the append that leaves now, with all that is there to append."""
         first = len(self._sent)
         self._flying = self._take(), self._resume, self.timed
         self._resume, self.timed = b"", 0.0
-        return self._where, [*self._place(first), self._flying[1], *self._sent.since(first)]
+        place, point = self._place(first), self._flying[1]
+        return [*self._begun, *place, point, *self._sent.since(first)]
 
     def _answered(self, reply: Any) -> None:
         if reply != 1:
@@ -229,7 +232,7 @@ class Writer:
     def _take(self) -> int:
         """Make entries of what is pending; the number of text bytes taken."""
         taken, parts, self._parts = self._text_bytes, self._parts, []
-        offset = self.length - sum(len(part) for part in parts if isinstance(part, str))
+        offset = self.length - sum([len(part) for part in parts if isinstance(part, str)])
         if self._tokens != self._tokens_shown:
             self._sent.add(entries.Thinking(offset=offset, tokens=self._tokens))
             self._tokens_shown = self._tokens

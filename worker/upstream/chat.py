@@ -15,6 +15,7 @@ import msgspec
 from worker.outcomes import Outcome
 from worker.upstream.channel import Channel
 from worker.upstream.chat_shapes import (
+    NO_DETAILS,
     Call,
     Choice,
     Chunk,
@@ -103,8 +104,10 @@ class Chat:
                     self._count(document.usage, out)
             if self.failed is not None:
                 break
-        _flush(out, thoughts)
-        self._judge_documents()
+        if thoughts:
+            _flush(out, thoughts)
+        if self._documents.failed is not None:
+            self._judge_documents()
         return out
 
     def whole(self, body: bytes) -> list[Happening]:
@@ -145,7 +148,8 @@ class Chat:
                 self.reasoning += 1
                 thoughts.append(self._thought.say(thought, rough=True) if rough else thought)
             if delta.content or delta.refusal or delta.tool_calls or delta.function_call:
-                _flush(out, thoughts)
+                if thoughts:
+                    _flush(out, thoughts)
                 self._visible(delta, out, rough)
         elif choice.message is not None:
             _flush(out, thoughts)
@@ -157,7 +161,11 @@ class Chat:
 
     def _visible(self, delta: Delta, out: list[Happening], rough: bool) -> None:
         if delta.content and (text := self._text.say(delta.content, rough=rough)):
-            self._say([(False, text)] if self._tags is None else self._tags.split(text), out)
+            if self._tags is None:
+                self.visible += 1
+                out.append(Text(text))
+            else:
+                self._say(self._tags.split(text), out)
         if delta.refusal and (text := self._refusal.say(delta.refusal, rough=rough)):
             self._refused = True
             self.visible += 1
@@ -252,8 +260,8 @@ class Chat:
 
 
 def _details(delta: Delta) -> str:
-    raw = bytes(delta.reasoning_details)
-    return text_of_details(msgspec.json.decode(raw)) if raw else ""
+    raw = delta.reasoning_details
+    return "" if raw is NO_DETAILS else text_of_details(msgspec.json.decode(raw))
 
 
 def _flush(out: list[Happening], thoughts: list[str]) -> None:

@@ -12,6 +12,9 @@ import msgspec
 
 from worker.upstream.happenings import Usage
 
+#: Where a delta has no `reasoning_details`.
+NO_DETAILS = msgspec.Raw()
+
 
 class Function(msgspec.Struct, gc=False):
     name: str | None = None
@@ -28,7 +31,7 @@ class Delta(msgspec.Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    reasoning_details: msgspec.Raw = msgspec.Raw()
+    reasoning_details: msgspec.Raw = NO_DETAILS
     refusal: str | None = None
     tool_calls: list[Call] | None = None
     function_call: Function | None = None

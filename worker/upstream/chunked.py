@@ -29,6 +29,14 @@ class Chunked:
 
     def feed(self, data: bytes) -> bytes:
         """The body's bytes among these."""
+        if not self._left and not self.rest and (found := _SIZE.match(data)) is not None:
+            # Mostly a read is one whole chunk.
+            begin, size = found.end(), int(found[1], 16)
+            if size and begin + size + 2 == len(data) and data.endswith(b"\r\n"):
+                return data[begin:-2]
+        return self._fed(data)
+
+    def _fed(self, data: bytes) -> bytes:
         if self.rest:
             data, self.rest = self.rest + data, b""
         pieces: list[bytes] = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from settings.model import Clocks
 from worker.upstream.failures import UpstreamFailure
@@ -25,9 +26,10 @@ SECOND_LOOK_S = 1.0
 _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
-def boottime() -> float:
-    """Seconds on a clock that never goes back and also counts suspension."""
-    return time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
+#: Seconds on a clock that never goes back and also counts suspension.
+boottime: Callable[[], float] = (
+    time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME)
+)
 
 
 class Watch:

@@ -42,6 +42,7 @@ class Decoder:
 
     __slots__ = (
         "_data",
+        "_fresh",
         "_limit",
         "_line",
         "_name",
@@ -62,11 +63,30 @@ class Decoder:
         self._line = bytearray()
         self._swallow_lf = False
         self._open = False
+        #: Nothing of what came so far concerns what comes next.
+        self._fresh = False
         self._data = bytearray()
         self._name = ""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that `chunk` completes, in order."""
+        if (
+            self._fresh
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
+            and chunk.count(b"\n") == 2
+            and b"\r" not in chunk
+            and len(chunk) <= self._limit
+        ):
+            # Between bursts a read is one lone data line, and nothing else needs to be looked at.
+            return [Event(chunk[6:-2])]
+        events = self._fed(chunk)
+        self._fresh = not (
+            self._line or self._open or self._swallow_lf or self._start is not None or self._name
+        )
+        return events
+
+    def _fed(self, chunk: bytes) -> list[Event]:
         if self._start is not None:
             chunk = self._without_bom(chunk)
         if self._swallow_lf and chunk:

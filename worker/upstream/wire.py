@@ -14,10 +14,11 @@ import asyncio
 import re
 import select
 import ssl
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, cast
 
 import httpcore
 
@@ -39,6 +40,9 @@ class Wire(httpcore.AsyncNetworkBackend):
 
     def __init__(self) -> None:
         self.fresh: set[asyncio.Task[Any]] = set()
+        #: Every read of every link goes through it, one at a time. Otherwise the event loop makes
+        #: room for 256 KB in each read, which takes 14 us more than reading 400 bytes does.
+        self.buffer = memoryview(bytearray(256 * 1024))
 
     async def connect_tcp(
         self,
@@ -52,7 +56,7 @@ class Wire(httpcore.AsyncNetworkBackend):
         try:
             async with asyncio.timeout(timeout):
                 _, link = await loop.create_connection(
-                    partial(Link, self.fresh),
+                    partial(Link, self),
                     host,
                     port,
                     happy_eyeballs_delay=None if _is_address(host) else 0.25,
@@ -70,13 +74,14 @@ class Wire(httpcore.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
 
-class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
+class Link(asyncio.BufferedProtocol, httpcore.AsyncNetworkStream):
     """One connection: the library's until its head was read, and then, by `pour`, the body's."""
 
     transport: asyncio.Transport
 
-    def __init__(self, fresh: set[asyncio.Task[Any]]) -> None:
-        self._fresh = fresh
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._buffer = wire.buffer
         self._loop = asyncio.get_running_loop()
         self._held = b""
         self._in_head = False
@@ -109,7 +114,7 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if self._lost:
             raise httpcore.WriteError("the connection is closed") from self._error
-        self._fresh.discard(_this_task())
+        self._wire.fresh.discard(_this_task())
         self._in_head = True
         self.transport.write(buffer)
         try:
@@ -133,8 +138,8 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,
     ) -> Link:
-        self._fresh.discard(_this_task())
-        link = Link(self._fresh)
+        self._wire.fresh.discard(_this_task())
+        link = Link(self._wire)
         try:
             async with asyncio.timeout(timeout):
                 transport = await self._loop.start_tls(
@@ -157,7 +162,7 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
         return self.transport.get_extra_info(info)
 
     def is_fresh(self) -> None:
-        self._fresh.add(_this_task())
+        self._wire.fresh.add(_this_task())
 
     # The body.
 
@@ -171,14 +176,14 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
         the connection failed, and TimeoutError when nothing came `within_s`."""
         held, self._held = self._held, b""
         body = self._body = Chunked()
-        self._take, self._read_at = take, self._loop.time()
+        self._take, self._read_at = take, time.monotonic()
         self.resume()
         if held:
-            self.data_received(held)
+            self._received(held)
         try:
             while not (body.over or body.broken or self._lost):
-                await self._stir(self._read_at + within_s - self._loop.time())
-                if self._reading and self._loop.time() - self._read_at >= within_s:
+                await self._stir(self._read_at + within_s - time.monotonic())
+                if self._reading and time.monotonic() - self._read_at >= within_s:
                     raise TimeoutError
         finally:
             self._take = None
@@ -198,22 +203,27 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
     def resume(self) -> None:
         if not self._reading and not self._lost:
             self._reading = True
-            self._read_at = self._loop.time()
+            self._read_at = time.monotonic()
             self.transport.resume_reading()
 
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._received(bytes(self._buffer[:nbytes]))
+
+    def _received(self, data: bytes) -> None:
         if self._take is None or self._body.over or self._body.broken:
             self._held += data
             self._flow()
             self._wake()
             return
-        self._read_at = self._loop.time()
+        self._read_at = time.monotonic()
         body = self._body
         piece = body.feed(data)
         if piece:

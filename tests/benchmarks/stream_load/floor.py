@@ -63,10 +63,10 @@ def main(redis_path: str, provider: str, streams: int) -> None:
         for fd, _ in poll.poll():
             if fd == at_store:
                 # A reply is a bulk string: its length and an id, a line each.
-                unanswered -= store.recv(1 << 18).count(b"\n")
+                unanswered -= store.recv(1 << 16).count(b"\n")
                 continue
             link, begun = links[fd]
-            *events, rests[fd] = (rests[fd] + link.recv(1 << 18)).split(b"\n\n")
+            *events, rests[fd] = (rests[fd] + link.recv(1 << 16)).split(b"\n\n")
             said = ""
             for event in events:
                 at = event.find(b"data: ")
