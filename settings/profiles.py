@@ -30,6 +30,8 @@ class Profile:
     takes: frozenset[str] = frozenset()
     output_limit: Literal["max_tokens", "max_completion_tokens", "max_output_tokens"] = "max_tokens"
     stream_usage: bool = True
+    #: Where the provider tells afterwards what an answer used, by the id of its stream.
+    usage_path: str | None = None
 
 
 _EFFORT = frozenset({"reasoning_effort"})
@@ -49,8 +51,18 @@ PROFILES: dict[str, Profile] = {
             output_limit="max_completion_tokens",
         ),
         Profile(name="deepseek", base_url="https://api.deepseek.com/v1"),
-        Profile(name="openrouter", base_url="https://openrouter.ai/api/v1", takes=_EFFORT),
+        Profile(
+            name="openrouter",
+            base_url="https://openrouter.ai/api/v1",
+            takes=_EFFORT,
+            usage_path="generation?id={id}",
+        ),
         Profile(name="generic", base_url=None),
-        Profile(name="simulator", base_url=None, takes=_EFFORT | GATEWAY_PARAMETERS),
+        Profile(
+            name="simulator",
+            base_url=None,
+            takes=_EFFORT | GATEWAY_PARAMETERS,
+            usage_path="generation?id={id}",
+        ),
     )
 }

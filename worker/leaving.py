@@ -85,7 +85,7 @@ class Leaving:
         record: Fields = {}
         if not resumable:
             # A response that goes on is paid for by whoever takes it up.
-            record = self._recorded("" if self._is_continued(writer) else cause)
+            record = await self._recorded("" if self._is_continued(writer) else cause)
         await writer.hand_back("handed_back", reason, failure=failure, forget=forget, record=record)
         await self._book()
         sticky = "" if forget else None
@@ -127,7 +127,7 @@ class Leaving:
             failure=False,
             forget=True,
             answered=self.before + self.tokens,
-            record=self._recorded(""),
+            record=await self._recorded(""),
         )
         await self._book()
         back = line.settle(self.lease, back=True, spent=self.spent, sticky="")
@@ -147,7 +147,7 @@ class Leaving:
             usage=usage,
             ages_s=self.settings.retention.ages_s,
             record={
-                **self._recorded(outcome if outcome in WASTED else ""),
+                **await self._recorded(outcome if outcome in WASTED else ""),
                 "usage": msgspec.json.encode(usage),
                 "result": msgspec.json.encode(result),
             },
@@ -170,10 +170,10 @@ class Leaving:
         self.seen.refused(error, wait_s)
         return Yielded(str(error))
 
-    def _recorded(self, wasted: str) -> Fields:
+    async def _recorded(self, wasted: str) -> Fields:
         if self.paying is None:
             return {}
-        return self.paying.recorded(self.pump, unpaid=self.refused, wasted=wasted)
+        return await self.paying.recorded(self.pump, unpaid=self.refused, wasted=wasted)
 
     async def _book(self) -> None:
         if self.paying is not None:

@@ -60,11 +60,15 @@ class Pump:
         point: Point | None = None,
         hear: Callable[[Limits], None] = lambda _: None,
         pay: Callable[[int], None] = lambda _: None,
+        begun: Callable[[str], None] = lambda _: None,
         seen: Witness,
     ) -> None:
         self._client = client
         self._hear = hear
         self._pay = pay
+        self._begun = begun
+        #: The provider's id of this stream, where it tells afterwards what that used.
+        self.response_id = ""
         self._seen = seen
         #: Reads with text until one is looked at again.
         self._unseen = 0
@@ -129,7 +133,8 @@ class Pump:
     async def _move(self, request: Request | None) -> Finished:
         """Through one connection, which asks, or takes the response up again."""
         if request is not None:
-            await self._client.stream_into(request, self.key, self._take)
+            told = (self._note_id,) if self.key.profile.usage_path else ()
+            await self._client.stream_into(request, self.key, self._take, *told)
         else:
             assert self._at is not None
             await self._client.resume_into(self.key, self._at, self.text, self._take)
@@ -189,6 +194,10 @@ class Pump:
             done = mark.upto
         if done < len(text):
             self._writer.text(text[done:])
+
+    def _note_id(self, response_id: str) -> None:
+        self.response_id = response_id
+        self._begun(response_id)
 
     def _resumable_at(self, at: Resumable) -> None:
         self._at = at

@@ -20,6 +20,7 @@ from worker.errors import LogGone, StoreError, StoreRefused
 from worker.fallback import fallbacks_of, served
 from worker.keys import job_keys
 from worker.leaving import Leaving
+from worker.ledger.asking import asking
 from worker.ledger.guard import Guard
 from worker.ledger.paying import Paying, catch_up_ended
 from worker.ledger.purse import Purse
@@ -152,10 +153,9 @@ class Attempt:
         return await self._streamed(writer, claim, said)
 
     def _pays(self, claim: Claim) -> Guard:
-        model, kept_s = claim.account.ticket.model, self._settings.retention.spend_s
-        lease = self._lease
-        paying = Paying(self._commit, lease.job_id, lease.key, model, claim, kept_s)
-        self._leaving.paying = paying
+        whose = (self._lease.job_id, self._lease.key, claim.account.ticket.model)
+        ask, kept_s = asking(self._client, self._settings), self._settings.retention.spend_s
+        self._leaving.paying = paying = Paying(self._commit, *whose, claim, kept_s, ask)
         return Guard(self._settings, self._purse, paying, lambda: self.stop(Stop.BUDGET))
 
     async def _claim(self) -> Claim | str:
@@ -220,6 +220,7 @@ class Attempt:
             point=point,
             hear=self._hear,
             pay=self._guard.produced,
+            begun=self._guard.paying.begun,
             seen=self._seen,
         )
         self._leaving.pump = pump

@@ -37,10 +37,17 @@ SETTINGS = Settings(prices={"m": Price(input=1.0, cached_input=0.5, output=2.0)}
 class Pump:
     """What a stream brought so far; `tokens` is what the provider said."""
 
-    def __init__(self, produced: int = 0, thought: int = 0, tokens: Tokens | None = None) -> None:
+    def __init__(
+        self,
+        produced: int = 0,
+        thought: int = 0,
+        tokens: Tokens | None = None,
+        response_id: str = "",
+    ) -> None:
         self.produced = produced
         self.thought = thought
         self.tokens = tokens or Tokens()
+        self.response_id = response_id
 
 
 def spending(attempt: int, **more: Any) -> Spending:
@@ -98,7 +105,7 @@ async def test_a_hand_back_leaves_its_spending_in_the_record_in_one_step(store: 
         commit = GroupCommit(store.aio())
         claim = await job.claimed()
         pays = paying(job, commit, claim)
-        fields = pays.recorded(Pump(tokens=USED), unpaid=False, wasted="truncated")  # type: ignore[arg-type]
+        fields = await pays.recorded(Pump(tokens=USED), unpaid=False, wasted="truncated")  # type: ignore[arg-type]
         writer = job.writer_of(claim)
         await writer.hand_back("handed_back", "cut", failure=True, record=fields)
         await pays.book()
@@ -163,7 +170,7 @@ async def test_a_response_that_is_taken_up_is_paid_for_once_by_who_ends_it(store
         await pays.catch_up(goes_on=True)
         assert booked(store) == []
 
-        fields = pays.recorded(Pump(tokens=USED), unpaid=False, wasted="")  # type: ignore[arg-type]
+        fields = await pays.recorded(Pump(tokens=USED), unpaid=False, wasted="")  # type: ignore[arg-type]
         await job.writer_of(claim).hand_back("handed_back", "", failure=False, record=fields)
         await pays.book()
         (row,) = booked(store)
@@ -183,7 +190,7 @@ async def test_a_response_taken_up_that_never_says_its_usage_is_estimated_whole(
 
         pays = paying(job, commit, await job.claimed("w2"))
         await pays.catch_up(goes_on=True)
-        fields = pays.recorded(Pump(produced=4, thought=1), unpaid=False, wasted="x")  # type: ignore[arg-type]
+        fields = await pays.recorded(Pump(produced=4, thought=1), unpaid=False, wasted="x")  # type: ignore[arg-type]
 
         spent = msgspec.json.decode(fields["spent:2"], type=Spending)  # type: ignore[arg-type]
         assert spent.estimated
@@ -196,7 +203,7 @@ async def test_a_refused_attempt_costs_nothing_and_needs_no_entry(store: Store) 
         commit = GroupCommit(store.aio())
         pays = paying(job, commit, await job.claimed())
 
-        assert pays.recorded(Pump(), unpaid=True, wasted="rate_limited") == {"accounted": 1}  # type: ignore[arg-type]
+        assert await pays.recorded(Pump(), unpaid=True, wasted="rate_limited") == {"accounted": 1}  # type: ignore[arg-type]
         await pays.book()
         assert booked(store) == []
         await commit.close()
@@ -207,7 +214,9 @@ async def test_what_was_recorded_and_not_booked_is_booked_by_the_next(store: Sto
     async with journal(store) as job:
         commit = GroupCommit(store.aio())
         claim = await job.claimed()
-        fields = paying(job, commit, claim).recorded(Pump(tokens=USED), unpaid=False, wasted="x")  # type: ignore[arg-type]
+        fields = await paying(job, commit, claim).recorded(
+            Pump(tokens=USED), unpaid=False, wasted="x"
+        )  # type: ignore[arg-type]
         await job.writer_of(claim).hand_back("handed_back", "", failure=True, record=fields)
         assert booked(store) == []
 
@@ -281,7 +290,7 @@ async def test_books_that_cannot_be_written_are_no_trouble_of_the_job(store: Sto
         commit = GroupCommit(store.aio())
         claim = await job.claimed()
         pays = paying(job, commit, claim)
-        fields = pays.recorded(Pump(tokens=USED), unpaid=False, wasted="x")  # type: ignore[arg-type]
+        fields = await pays.recorded(Pump(tokens=USED), unpaid=False, wasted="x")  # type: ignore[arg-type]
         await job.writer_of(claim).hand_back("handed_back", "", failure=True, record=fields)
         await pays.book()
         await paying(job, commit, await job.claimed("w2")).catch_up(goes_on=True)
@@ -292,3 +301,52 @@ async def test_books_that_cannot_be_written_are_no_trouble_of_the_job(store: Sto
         found = {row.cause: row.tokens for row in booked(store)}
         assert found == {"x": USED, "worker lost": Tokens()}
         await commit.close()
+
+
+async def told(_key: str, response_id: str) -> Tokens | None:
+    """A provider that knows one stream."""
+    return USED if response_id == "known" else None
+
+
+@pytest.mark.parametrize(("response_id", "exact"), [("known", True), ("other", False)])
+async def test_a_provider_that_tells_afterwards_is_believed_about_a_stream_that_was_cut(
+    store: Store, response_id: str, exact: bool
+) -> None:
+    async with journal(store) as job:
+        commit = GroupCommit(store.aio())
+        claim = await job.claimed()
+        pays = Paying(commit, job.job_id, "k", "", claim, 100, told)
+
+        pump: Any = Pump(produced=4, response_id=response_id)
+        fields = await pays.recorded(pump, unpaid=False, wasted="cancelled")
+
+        spent = msgspec.json.decode(fields["spent:1"], type=Spending)  # type: ignore[arg-type]
+        assert (spent.tokens == USED, spent.estimated) == (exact, not exact)
+        await commit.close()
+
+
+@pytest.mark.parametrize(("response_id", "exact"), [("known", True), ("other", False)])
+async def test_a_provider_is_asked_about_the_stream_of_a_worker_that_died(
+    store: Store, response_id: str, exact: bool
+) -> None:
+    async with journal(store) as job:
+        commit = GroupCommit(store.aio())
+        claim = await job.claimed()
+        await commit.call(*booking.begun(job.job_id, claim.attempt, response_id))
+
+        late = await job.claimed("w2")
+        await Paying(commit, job.job_id, "k", "", late, 100, told).catch_up(goes_on=True)
+
+        (row,) = booked(store)
+        assert (row.tokens == USED, row.estimated == 0) == (exact, exact or row.estimated == 0)
+        assert row.cause == "worker lost"
+        await commit.close()
+
+
+async def test_the_id_of_a_stream_is_only_noted_by_who_owns_the_job(store: Store) -> None:
+    async with journal(store) as job:
+        first = await job.claimed()
+        await job.claimed("w2")
+
+        assert run(store.sync, booking.begun(job.job_id, first.attempt, "late")) == 0
+        assert b"stream:1" not in job.record()

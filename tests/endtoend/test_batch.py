@@ -94,6 +94,7 @@ def test_every_line_is_answered_once_and_a_faulty_one_stops_nothing(cluster: Clu
     nothing_left(cluster)
 
 
+@pytest.mark.slow
 def test_the_answers_are_those_of_the_provider(cluster: Cluster) -> None:
     cluster.worker()
     requests(cluster.state, 2)

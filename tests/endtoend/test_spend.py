@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tasks import jobs
+from tests.harness.celery_app import client_of
 from tests.harness.cluster import Cluster, read as read_job, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
@@ -65,36 +67,41 @@ def test_the_books_are_the_bill_to_the_last_token(tmp_path: Path) -> None:
         cluster.close()
 
 
-@pytest.mark.slow
-def test_what_a_killed_worker_used_is_waste_and_a_fair_estimate(tmp_path: Path) -> None:
+def test_the_books_are_the_bill_also_of_streams_that_were_killed_cancelled_or_cut(
+    tmp_path: Path,
+) -> None:
+    """The provider tells afterwards what a stream used whose end nobody read."""
     cluster = Cluster(
         tmp_path, speed="8", LONGSTREAM_WORKER__LEASE_S="2.1", LONGSTREAM_WORKER__RENEW_S="1"
     )
     try:
         first = cluster.worker()
         cluster.submit("Tell me more.", "killed")
+        with client_of(cluster.settings):
+            fail = jobs.Terms(on_interrupt=jobs.OnInterrupt.FAIL)
+            jobs.submit("tasks.generate", "Less.", model="sim:eof", job_id="cut", terms=fail)
         wait_until("text flows", lambda: streaming(cluster, "killed"))
         cluster.kill(first)
         cluster.worker()
-        wait_until("it goes on", lambda: record(cluster, "killed").attempt == 2)
-        read_job(cluster.client, "killed")
-        wait_until("both are booked", lambda: len(rows(cluster)) == 2)
-
-        lost, whole = record(cluster, "killed").spent
-        assert (lost.wasted, lost.estimated) == ("worker lost", True)
-        assert (whole.wasted, whole.estimated) == ("", False)
-        told = total([row for row in rows(cluster) if not row.estimated])
-        assert told == tuple(
-            getattr(whole.tokens, name) for name in ("input", "output", "reasoning")
-        )
-        entries = [entry for entry in cluster.ledger() if entry["client_disconnected"]]
-        real = entries[0]["usage"]["completion_tokens"]
-        assert lost.tokens.output == pytest.approx(real, rel=0.25), "an estimate, and a fair one"
+        cluster.submit("Stop there.", "cancelled", "sim:slow")
+        log = job_keys("cancelled").log
+        wait_until("text flows", lambda: cluster.client.xlen(log) > 3)
+        with client_of(cluster.settings):
+            jobs.cancel("cancelled")
+        for job in ("killed", "cut", "cancelled"):
+            read_job(cluster.client, job)
         nothing_left(cluster)
+
+        assert total(rows(cluster)) == billed(cluster)
+        assert sum(row.estimated for row in rows(cluster)) == 0
+        lost, whole = record(cluster, "killed").spent
+        assert (lost.wasted, whole.wasted) == ("worker lost", "")
+        assert [each.wasted for each in record(cluster, "cancelled").spent] == ["cancelled"]
     finally:
         cluster.close()
 
 
+@pytest.mark.slow
 def test_a_background_response_is_paid_for_exactly_although_its_worker_was_killed(
     tmp_path: Path,
 ) -> None:

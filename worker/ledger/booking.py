@@ -25,6 +25,7 @@ Call = tuple[Script, list[str], list[Any]]
 STALE = -1
 
 _ACCOUNT = script("worker.ledger", "account")
+_BEGUN = script("worker.ledger", "begun")
 _BOOK = script("worker.ledger", "book")
 _BOOKED = script("worker.ledger", "booked")
 _FORGET = script("worker.ledger", "forget")
@@ -53,6 +54,11 @@ def book(payer: Payer, spending: Spending, *, read_ms: int, kept_s: int) -> Call
     must be read again first."""
     keys = [books_key(day_of(spending.at_ms)), ENTERED]
     return _BOOK, keys, [_member(payer, spending), read_ms, kept_s, *_amounts(payer, spending)]
+
+
+def begun(job_id: str, attempt: int, response_id: str) -> Call:
+    """Note the provider's id of the stream this attempt reads."""
+    return _BEGUN, [job_keys(job_id).record], [attempt, response_id]
 
 
 def booked(job_id: str, upto: int) -> Call:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,10 @@ _log = structlog.get_logger()
 _NOTHING = Spending(attempt=0, at_ms=0)
 
 
+async def _unasked(_key: str, _response_id: str) -> Tokens | None:
+    return None
+
+
 @dataclass(slots=True)
 class Paying:
     """Of one attempt, from its claim on. `kept_s`: how long the books of a day are kept."""
@@ -44,6 +48,9 @@ class Paying:
     model: str
     claim: Claim
     kept_s: int
+    #: Asks the provider behind a key what a stream used; None when it does not say.
+    ask: Callable[[str, str], Awaitable[Tokens | None]] = _unasked
+    _noting: asyncio.Future[Any] | None = None
     _claimed_at: float = field(default_factory=time.monotonic)
     #: What an earlier attempt had of the response that this one takes up.
     _taken_up: Spending = _NOTHING
@@ -69,6 +76,7 @@ class Paying:
             mode, prompt = self.claim.mode, account.ticket.prompt
             earlier = [each for each in stored if each.at.attempt <= before]
             spent = unsaid(earlier, account.accounted, mode, prompt, self.claim.began_ms)
+            spent = await self._asked(spent)
             upto = before
             if goes_on and mode is Mode.REATTACH and spent:
                 self._taken_up = spent.pop()
@@ -84,9 +92,17 @@ class Paying:
         raw = await self.commit.command("HGETALL", job_keys(self.job_id).record)
         return booking.unbooked({**raw, b"booked": b"0"}, self.claim.attempt)
 
-    def recorded(self, pump: Pump | None, *, unpaid: bool, wasted: str) -> Fields:
+    def begun(self, response_id: str) -> None:
+        """Note the id of the stream, should nobody be left to say what it used."""
+        call = booking.begun(self.job_id, self.claim.attempt, response_id)
+        self._noting = asyncio.ensure_future(self.commit.call(*call))
+
+    async def recorded(self, pump: Pump | None, *, unpaid: bool, wasted: str) -> Fields:
         """What the record is to say of this attempt, with the step that ends it."""
         tokens, estimated = self._used(pump, unpaid=unpaid)
+        if estimated and pump is not None and pump.response_id:
+            said = await self.ask(self.key, pump.response_id)
+            tokens, estimated = (tokens, True) if said is None else (said, False)
         fields: dict[str, str | bytes | int] = {"accounted": self.claim.attempt}
         if self.model != self.claim.account.ticket.model:
             fields["served_by"] = self.model
@@ -102,6 +118,19 @@ class Paying:
             )
             fields[f"spent:{self.claim.attempt}"] = msgspec.json.encode(self._spent)
         return fields
+
+    async def _asked(self, spent: list[Spending]) -> list[Spending]:
+        """The same, with what the provider says of those streams whose ids are known."""
+        if not spent:
+            return spent
+        names = [f"stream:{each.attempt}" for each in spent]
+        ids = await self.commit.command("HMGET", job_keys(self.job_id).record, *names)
+        found = []
+        for each, name in zip(spent, ids, strict=True):
+            said = None if name is None else await self.ask(each.key, name.decode())
+            known = {} if said is None else {"tokens": said, "estimated": False}
+            found.append(msgspec.structs.replace(each, **known))
+        return found
 
     async def book(self) -> None:
         """Into the books with what `recorded` said; call it when that has been written."""

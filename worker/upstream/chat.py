@@ -34,6 +34,7 @@ from worker.upstream.failures import (
     no_answer,
     truncated,
 )
+from worker.upstream.generation import id_in
 from worker.upstream.happenings import Finished, Happening, Refusal, Text, Thinking, Usage
 from worker.upstream.sse import Event
 from worker.upstream.think_tags import ThinkTags
@@ -63,6 +64,7 @@ class Chat:
         self.reasoning = 0
         self.visible = 0
         self.failed: UpstreamFailure | None = None
+        self.response_id: str | None = None
         self._documents = Documents(_CHUNKS)
         self._usage_expected = usage_expected
         self._usage: Usage | None = None
@@ -87,6 +89,8 @@ class Chat:
 
     def feed(self, events: list[Event]) -> list[Happening]:
         """What these events bring. `Finished` is never among it; `finish` gives that."""
+        if self.response_id is None and events:
+            self.response_id = id_in(events[0].data)
         out: list[Happening] = []
         thoughts: list[str] = []
         for document in self._documents.take(events):

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -26,6 +27,7 @@ from worker.upstream.clocks import Watch
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
 from worker.upstream.following import Take, follow, opened, rest_of
+from worker.upstream.generation import usage_in
 from worker.upstream.happenings import Happening, Resumable, Usage
 from worker.upstream.limits import limits_in
 from worker.upstream.lists import lists
@@ -72,13 +74,23 @@ class Client:
         """Requests whose connection is not yet closed or free again."""
         return self._transport.open_exchanges
 
-    async def stream_into(self, request: Request, key: Key, take: Take) -> None:
+    async def stream_into(
+        self,
+        request: Request,
+        key: Key,
+        take: Take,
+        begun: Callable[[str], None] | None = None,
+    ) -> None:
         """Asks, and gives `take` what happens, one list a read; the last happening is `Finished`.
-        When `take` returns something to wait for, the stream pauses until then."""
+        When `take` returns something to wait for, the stream pauses until then. `begun` is told the
+        id of a chat stream, for `used`."""
         exchange, head, watch, body = await self._ask(request, key)
+        dialect = _dialect(request, body)
+        if begun is not None and isinstance(dialect, Chat):
+            take = _telling(dialect, take, begun)
         limits = limits_in(head.headers)
         first: list[Happening] = [limits] if limits else []
-        await follow(exchange, head, _dialect(request, body), watch, key.alias, take, first)
+        await follow(exchange, head, dialect, watch, key.alias, take, first)
 
     async def resume_into(self, key: Key, at: Resumable, said: str, take: Take) -> None:
         """Takes a background response up again after `at`; `said` is the text delivered so far.
@@ -123,6 +135,14 @@ class Client:
         except msgspec.DecodeError:
             return None
         return usage_of(response) if isinstance(response, dict) else None
+
+    async def used(self, key: Key, response_id: str) -> Usage | None:
+        """What the answer of this id has used; None when the provider does not say, or not yet."""
+        path = key.profile.usage_path
+        if path is None:
+            return None
+        body = await self._whole("GET", key, path.format(id=quote(response_id, safe="")))
+        return usage_in(body)
 
     async def models(self, key: Key) -> list[str]:
         """The ids of the models this key can see."""
@@ -190,6 +210,20 @@ class Client:
     ) -> Exchange:
         content = None if body is None else msgspec.json.encode(body)
         return self._transport.send(method, _url(key.base_url, path), _headers(key), content)
+
+
+def _telling(dialect: Chat, take: Take, begun: Callable[[str], None]) -> Take:
+    """Tells the stream's id with the first of it that has one."""
+    told = False
+
+    def taking(happenings: list[Happening]) -> Awaitable[None] | None:
+        nonlocal told
+        if not told and dialect.response_id:
+            told = True
+            begun(dialect.response_id)
+        return take(happenings)
+
+    return taking
 
 
 def _dialect(request: Request, body: Mapping[str, Any]) -> Dialect:

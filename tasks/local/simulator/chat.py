@@ -15,6 +15,10 @@ from tasks.local.simulator.events import DONE, Event
 encode = msgspec.json.encode
 
 
+def completion_id(ask: Ask) -> str:
+    return f"chatcmpl-{ask.identity[:29]}"
+
+
 def events(ask: Ask, answer: Answer) -> Iterator[Event]:
     """The stream of an answer: role, deltas, finish, usage if asked for, `[DONE]`."""
     template = _Template(ask, answer)
@@ -60,7 +64,7 @@ def completion(ask: Ask, text: str, finish: str, billed: dict[str, Any], *, refu
 def envelope(ask: Ask) -> dict[str, Any]:
     """The fields that every chunk of an answer shares."""
     return {
-        "id": f"chatcmpl-{ask.identity[:29]}",
+        "id": completion_id(ask),
         "object": "chat.completion.chunk",
         "created": ask.created,
         "model": ask.model,

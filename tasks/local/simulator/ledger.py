@@ -36,6 +36,7 @@ class Ledger:
         #: Pushed out while they still ran.
         self._running: list[Entry] = []
         self._bill = Bill()
+        self._named: OrderedDict[str, Entry] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -62,6 +63,18 @@ class Ledger:
         entry.usage.prompt_tokens = ask.prompt_tokens
         self._text_chars += len(visible)
         self._trim()
+
+    def name(self, entry: Entry, response_id: str) -> None:
+        """The id its answer has; equal requests have equal ones, and the latest counts."""
+        self._named.pop(response_id, None)
+        self._named[response_id] = entry
+        if len(self._named) > self._limit:
+            self._named.popitem(last=False)
+
+    def ended(self, response_id: str, key: str) -> Entry | None:
+        """The entry of an answer of this key, once nothing of it can come any more."""
+        entry = self._named.get(response_id)
+        return entry if entry is not None and entry.key == key and entry.ended else None
 
     def get(self, request_id: str) -> Entry | None:
         return self._entries.get(request_id)

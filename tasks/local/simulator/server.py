@@ -17,6 +17,7 @@ import msgspec
 
 from tasks.local.simulator import failures
 from tasks.local.simulator.ask import Ask, Refusal, parse_chat, parse_responses
+from tasks.local.simulator.chat import completion_id
 from tasks.local.simulator.ledger import Entry, Ledger, key_hash
 from tasks.local.simulator.limits import Judge, LimitsFile
 from tasks.local.simulator.performer import Performer
@@ -128,6 +129,8 @@ class Simulator:
         )
         answer = scenario.intended(ask)
         self.ledger.intend(entry, ask, answer.text)
+        if ask.dialect == "chat":
+            self.ledger.name(entry, completion_id(ask))
         if ask.dialect == "responses":
             self._responses.keep(ask, scenario, answer, entry)
         thinking = sum(burst.tokens for burst in answer.bursts)
@@ -150,6 +153,8 @@ class Simulator:
             return failures.body(msgspec.json.encode(self.ledger.bill()))
         if path == "/ledger" or path.startswith("/ledger/"):
             return self._ledger(path, request.parameters)
+        if path == "/v1/generation":
+            return _locked(request) or self._generated(request)
         if path == "/v1/models" or path.startswith("/v1/models/"):
             return _locked(request) or _models(path)
         return failures.no_path(request.method, request.path)
@@ -161,6 +166,23 @@ class Simulator:
         if request.method == "POST" and verb == "cancel":
             return self._responses.cancel(name)
         return failures.no_path(request.method, request.path)
+
+    def _generated(self, request: Request) -> Script:
+        """What a chat answer used, once its stream is over, by the id it had."""
+        name = request.parameters.get("id", "")
+        entry = self.ledger.ended(name, key_hash(request.secret or ""))
+        if entry is None:
+            return failures.failure(404, f"No generation '{name}' has ended.")
+        usage = entry.usage
+        data = {
+            "id": name,
+            "model": entry.model,
+            "native_tokens_prompt": usage.prompt_tokens,
+            "native_tokens_completion": usage.completion_tokens,
+            "native_tokens_reasoning": usage.reasoning_tokens,
+            "native_tokens_cached": 0,
+        }
+        return failures.body(msgspec.json.encode({"data": data}))
 
     def _health(self) -> Script:
         open_connections = len(self._streams)
