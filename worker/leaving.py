@@ -22,7 +22,7 @@ from worker.keys import job_keys
 from worker.ledger.guard import held_s
 from worker.ledger.limits import Over
 from worker.ledger.paying import Paying
-from worker.ledger.spending import WASTED
+from worker.ledger.spending import FALLBACK, WASTED
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
 from worker.log.writer import Fields, Writer
@@ -102,7 +102,7 @@ class Leaving:
 
         def note(other: str, failure: UpstreamFailure) -> None:
             self.seen.fell_back(other, failure)
-            writer.note("fallback", f"{other}: {failure.kind}")
+            writer.note(FALLBACK, f"{other}: {failure.kind}")
             if self.paying is not None:
                 self.paying.model = other
 

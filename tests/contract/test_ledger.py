@@ -134,6 +134,19 @@ async def test_what_a_killed_worker_used_is_estimated_from_the_log(store: Store)
         await commit.close()
 
 
+async def test_a_killed_attempt_pays_for_the_model_that_it_fell_back_to(store: Store) -> None:
+    async with journal(store) as job:
+        commit = GroupCommit(store.aio())
+        writer = await job.writer()
+        writer.note("fallback", "second: overloaded")
+        await say(writer, "text")
+        await paying(job, commit, await job.claimed("w2")).catch_up(goes_on=True)
+
+        (row,) = booked(store)
+        assert row.model == "second"
+        await commit.close()
+
+
 async def test_catching_up_twice_changes_nothing(store: Store) -> None:
     async with journal(store) as job:
         commit = GroupCommit(store.aio())

@@ -1,6 +1,6 @@
 """What one attempt pays for: its own stream, and what attempts before it left unsaid.
 
-First `catch_up`, when the job is claimed; then `spending` goes into the record with the seal or the
+First `catch_up`, when the job is claimed; then what `recorded` says goes into the record with the seal or the
 hand-back, in the same step; then `book`. Each can be repeated, and whoever comes next repeats it.
 """
 

@@ -25,6 +25,8 @@ _TOKEN_CHARS = 4
 WASTED = frozenset({Outcome.FAILED, Outcome.CANCELLED, Outcome.EXPIRED, Outcome.INTERRUPTED})
 
 WORKER_LOST = "worker lost"
+#: The note of an attempt that asked for another model; its name begins with that model.
+FALLBACK = "fallback"
 
 
 class Spending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -89,6 +91,8 @@ def _responses(log: Iterable[Stored], after: int) -> list[_Response]:
                 found.append(_Response(each.at.attempt, entry.key, entry.model))
         elif found and isinstance(entry, entries.Text):
             found[-1].chars += len(entry.text)
+        elif found and isinstance(entry, entries.Note) and entry.what == FALLBACK:
+            found[-1].model = entry.name.partition(": ")[0]
         elif found and isinstance(entry, entries.Thinking):
             found[-1].thinking[each.at.attempt] = entry.tokens
     return found
