@@ -1,7 +1,8 @@
 """What one attempt pays for: its own stream, and what attempts before it left unsaid.
 
-First `catch_up`, when the job is claimed; then what `recorded` says goes into the record with the seal or the
-hand-back, in the same step; then `book`. Each can be repeated, and whoever comes next repeats it.
+First `catch_up`, when the job is claimed; then what `recorded` says goes into the record with the
+seal or the hand-back, in the same step; then `book`. Each can be repeated, and whoever comes next
+repeats it.
 """
 
 from __future__ import annotations
