@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
@@ -12,7 +11,7 @@ import pytest
 from settings.model import Account
 from tests.conftest import Store
 from tests.harness.journal import CLAIM, SUBMIT
-from tests.harness.lines import Line
+from tests.harness.lines import KEYS as LINE, Line
 from worker.keys import job_keys
 from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
@@ -27,7 +26,8 @@ from worker.outcomes import Outcome
 from worker.reading import Mark, Unusable
 from worker.runner import Attempt
 from worker.upstream.failures import failure_of_answer
-from worker.upstream.happenings import Finished, Happening, Text, Usage
+from worker.upstream.following import Take
+from worker.upstream.happenings import Finished, Text, Usage
 from worker.upstream.request import Message, Request
 from worker.work import Sealed, Verdict, Work, Yielded
 
@@ -63,18 +63,19 @@ class Provider:
         self._answers = list(answers)
         self.asked: list[Request] = []
 
-    async def stream(self, request: Request, _key: object) -> AsyncGenerator[list[Happening], None]:
+    async def stream_into(self, request: Request, _key: object, take: Take) -> None:
         self.asked.append(request)
+        self._say(take)
+
+    async def resume_into(self, _key: object, _at: object, _said: str, take: Take) -> None:
+        self._say(take)
+
+    def _say(self, take: Take) -> None:
         for part in self._answers.pop(0):
             if isinstance(part, BaseException):
                 raise part
-            yield [Text(part) if isinstance(part, str) else part]
-        yield [Usage(10, 0, 5, 1), Finished(Outcome.COMPLETED, None)]
-
-    async def resume(self, *_: object) -> AsyncGenerator[list[Happening], None]:
-        for part in self._answers.pop(0):
-            yield [Text(part)]
-        yield [Usage(10, 0, 5, 1), Finished(Outcome.COMPLETED, None)]
+            take([Text(part) if isinstance(part, str) else part])
+        take([Usage(10, 0, 5, 1), Finished(Outcome.COMPLETED, None)])
 
 
 class Job:
@@ -97,6 +98,12 @@ class Job:
                 return await Attempt(self.line.settings, "w1", commit, provider, work).run()
         finally:
             await commit.close()
+
+
+def a_lease(store: Store) -> int:
+    """The number of a lease that another worker was granted meanwhile."""
+    number: Any = store.sync.incr(LINE.counter)
+    return int(number)
 
 
 def items(store: Store) -> list[Any]:
@@ -181,7 +188,9 @@ async def test_a_correction_that_goes_on_at_the_provider_is_taken_up_again(store
     job = Job(store, Provider(["half "], ["done"]))
     await job.run()
     commit = GroupCommit(store.aio())
-    claim = claim_of(await commit.call(CLAIM, [KEYS.log, KEYS.record], [2, "w2", "a", "run"]))
+    claim = claim_of(
+        await commit.call(CLAIM, [KEYS.log, KEYS.record], [a_lease(store), "w2", "a", "run"])
+    )
     assert isinstance(claim, Claim)
     dying = Writer(commit, KEYS, claim.attempt, claim.first, buffer_bytes=1 << 20, said="half ")
     dying.text("rest ")
