@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from tasks.local.chaos.proxy import Proxy
 from tests.harness.browser import chromium
 from tests.harness.cluster import Cluster
 from tests.harness.gateway import Gateway
+from tests.harness.nginx import Nginx
 from tests.harness.waiting import wait_until
 from worker.log import reader
 
@@ -129,6 +131,27 @@ def test_the_text_is_the_simulators_though_gateway_and_network_fail(
     (truth,) = (each["visible"] for each in cluster.ledger() if each["model"] == "sim:slow")
     assert text_on(page) == truth == reader.text_of(cluster.client, job)
     assert status_on(page) == "Ended: completed"
+
+
+def test_the_page_comes_back_after_a_proxy_had_nobody_behind_it(
+    cluster: Cluster, gateway: Gateway, page: Page, tmp_path: Path
+) -> None:
+    """A 502 is an answer, and an EventSource does not ask again after one."""
+    nginx = Nginx(tmp_path, gateway.port)
+    try:
+        job = generated(gateway, "Tell me of gates.", "sim:slow")
+        page.goto(f"{nginx.url}/view/{job}")
+        longer_than(page, 100)
+        gateway.kill()
+        wait_until("it is told", lambda: status_on(page).startswith("Connection lost"))
+        refused = httpx.get(f"{nginx.url}/jobs/{job}")
+        assert refused.status_code == 502
+        page.wait_for_timeout(1500)
+        gateway.start()
+        wait_until("the page has the end", lambda: status_on(page).startswith("Ended"), 40)
+        assert text_on(page) == reader.text_of(cluster.client, job)
+    finally:
+        nginx.close()
 
 
 def test_a_restarted_answer_replaces_what_stood_there(

@@ -100,7 +100,10 @@ class TrackedReads:
                 pause_s = _FIRST_PAUSE_S
                 while True:
                     self._take(await self._reply())
-            except (RedisError, OSError) as error:
+            except Exception as error:
+                if not isinstance(error, (RedisError, OSError)):
+                    # A bug in one answer must not leave everybody without any.
+                    _log.exception("hub.failed")
                 await self._drop()
                 self._fail(error)
                 await asyncio.sleep(pause_s)

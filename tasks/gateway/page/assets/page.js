@@ -28,9 +28,9 @@ function follow(place) {
   const status = document.getElementById("status");
   const thinking = document.getElementById("thinking");
   const text = place.firstChild || place.appendChild(document.createTextNode(""));
-  const query = new URLSearchParams({ from: place.dataset.cursor });
-  const source = new EventSource(`/jobs/${encodeURIComponent(place.dataset.job)}/events?${query}`);
+  const job = encodeURIComponent(place.dataset.job);
   let told = "";
+  let cursor = place.dataset.cursor;
 
   function tell(words, trouble = false) {
     // A screen reader reads each change aloud, so only what is new is said.
@@ -38,43 +38,69 @@ function follow(place) {
     status.toggleAttribute("data-trouble", trouble);
   }
 
-  function on(name, act) {
-    source.addEventListener(name, (event) => act(JSON.parse(event.data)));
+  /** An EventSource gives up at any answer that is no stream, also at a proxy's own 502. */
+  async function again() {
+    let refused = false;
+    try {
+      const reply = await fetch(`/jobs/${job}`, { headers: { Accept: "application/json" } });
+      refused = reply.status >= 400 && reply.status < 500;
+    } catch {
+      // Nobody is there to say no.
+    }
+    if (refused) tell("The job can not be read any more: load the page again", true);
+    else setTimeout(open, 1000);
   }
 
-  on("text", (item) => {
-    tell("Writing");
-    const end = innerHeight + scrollY >= document.documentElement.scrollHeight - 8;
-    text.appendData(item.text);
-    if (end) scrollTo({ top: document.documentElement.scrollHeight });
-  });
-  on("cut", (item) => {
-    // Offsets count code points, and a string of JavaScript has more units than that.
-    text.data = Array.from(text.data).slice(0, item.offset).join("");
-  });
-  on("thinking", (item) => {
-    tell("Thinking");
-    thinking.textContent = item.tokens.toLocaleString("en");
-  });
-  on("attempt", () => refresh());
-  on("superseded", (item) => tell(`Begun again: ${item.reason || "the stream was cut"}`));
-  on("status", (item) => tell(`${item.state}${item.detail ? `: ${item.detail}` : ""}`));
-  on("problem", (item) => {
-    source.close();
-    tell(item.detail || item.title, true);
-  });
-  on("end", (item) => {
-    source.close();
-    tell(`Ended: ${item.outcome}`);
-    place.removeAttribute("data-live");
-    document.getElementById("cancel")?.remove();
-    finish();
-  });
-  source.onopen = () => { if (told.startsWith("Connection")) tell("Connected"); };
-  source.onerror = () => {
-    const over = source.readyState === EventSource.CLOSED;
-    tell(over ? "Connection refused: load the page again" : "Connection lost: trying again", true);
-  };
+  function open() {
+    const query = new URLSearchParams({ from: cursor });
+    const source = new EventSource(`/jobs/${job}/events?${query}`);
+
+    function on(name, act) {
+      source.addEventListener(name, (event) => {
+        cursor = event.lastEventId || cursor;
+        act(JSON.parse(event.data));
+      });
+    }
+
+    on("text", (item) => {
+      tell("Writing");
+      const end = innerHeight + scrollY >= document.documentElement.scrollHeight - 8;
+      text.appendData(item.text);
+      if (end) scrollTo({ top: document.documentElement.scrollHeight });
+    });
+    on("cut", (item) => {
+      // Offsets count code points, and a string of JavaScript has more units than that.
+      text.data = Array.from(text.data).slice(0, item.offset).join("");
+    });
+    on("thinking", (item) => {
+      tell("Thinking");
+      thinking.textContent = item.tokens.toLocaleString("en");
+    });
+    on("note", () => {});
+    on("attempt", () => refresh());
+    on("superseded", (item) => tell(`Begun again: ${item.reason || "the stream was cut"}`));
+    on("status", (item) => tell(`${item.state}${item.detail ? `: ${item.detail}` : ""}`));
+    on("problem", (item) => {
+      source.close();
+      tell(item.detail || item.title, true);
+    });
+    on("end", (item) => {
+      source.close();
+      tell(`Ended: ${item.outcome}`);
+      place.removeAttribute("data-live");
+      document.getElementById("cancel")?.remove();
+      finish();
+    });
+    source.onopen = () => {
+      if (told.startsWith("Connection")) tell("Connected");
+    };
+    source.onerror = () => {
+      tell("Connection lost: trying again", true);
+      if (source.readyState === EventSource.CLOSED) again();
+    };
+  }
+
+  open();
 }
 
 /** The result, once the record has it. */
