@@ -22,12 +22,14 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError, ResponseError
 
-from worker.log.follow import BLOCK_MS
 from worker.store import SOCKET_TIMEOUT_S, tracking_client
 
-#: What was read, an empty list when nothing came in BLOCK_MS, or why it can not be read now.
+#: What was read, an empty list when nothing came in SILENCE_S, or why it can not be read now.
 Answer = list[Any] | Exception
 
+#: After so long without news it is looked what the job waits for. With a thousand jobs that wait,
+#: this is what they cost.
+SILENCE_S = 2.0
 _PAGE = 500
 #: How often it is looked who has waited long enough; without tracking, every log is read as often.
 _TICK_S = 0.05
@@ -207,7 +209,7 @@ class TrackedReads:
                     await self._connection.disconnect(nowait=True)
                 continue
             for want in [want for waiting in self._armed.values() for want in waiting]:
-                if now - want.since >= BLOCK_MS / 1000:
+                if now - want.since >= SILENCE_S:
                     # Should a word of the server ever be lost, it costs no more than this time.
                     self._known.pop(want.log, None)
                     self._disarm(want)
