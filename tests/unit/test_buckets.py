@@ -141,7 +141,8 @@ class InLua:
 
     def __init__(self) -> None:
         self._lua = LuaRuntime()
-        source = script("worker.admission", "buckets").source
+        files = ("buckets", "tightening")
+        source = "\n".join(script("worker.admission", name).source for name in files)
         exports = "{ wait = wait_for, take = take, tighten = tighten }"
         self._buckets = self._lua.execute(f"{source}\nreturn {exports}")
 

@@ -9,6 +9,13 @@
 -- include tickets
 -- include progress
 -- include waking
+-- The turn a class has come to.
+local function turn_of(class, progress)
+  for i, name in ipairs(CLASSES) do
+    if name == class then return progress[4 + i] end
+  end
+end
+
 local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
 if redis.call('HEXISTS', tickets, job) == 1 then return 0 end

@@ -74,17 +74,21 @@ local function grant_all()
   -- include queues
   local progress, queues = read_progress(), {}
   for i, class in ipairs(CLASSES) do
-    queues[i] = { class = class, line = lines[class], page = {}, at = 0, passed = 0, taken = {},
+    queues[i] = { class = class, line = lines[class], at = 0, length = 0, passed = 0,
       again = progress[1 + i], turn = progress[4 + i] }
   end
   local size = math.min(PAGE, room)
   if not next_class(queues, progress[1], size) then return {}, nil, true end
   -- include offers
-  if merged then merge(cjson.decode(merged)) end
+  if merged then
+    -- include merging
+  end
   -- include limits
   -- include opening
   -- include picking
-  if empty then empty_buckets() end
+  if empty then
+    -- include emptying
+  end
   local out, claimed, soonest, head, looked = { jobs = {}, leases = {} }, {}, nil, nil, 0
   while room > 0 and looked < LOOK do
     local queue, start, job, text = next_class(queues, progress[1], size)
@@ -94,6 +98,7 @@ local function grant_all()
     queue.at, queue.passed = queue.at + 1, queue.passed + 1
     if key then
       lease_out(out, job, ticket, key)
+      queue.taken = queue.taken or {}
       queue.taken[#queue.taken + 1] = job
       progress[1], queue.again = start, start + ticket.cost / WEIGHTS[queue.class]
       progress[10], queue.turn = key, math.max(queue.turn, ticket.turn)

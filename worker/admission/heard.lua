@@ -12,6 +12,7 @@ local OFFERS = 4
 -- include pool
 -- include offers
 -- include buckets
+-- include tightening
 -- include states
 -- include days
 -- include limits

@@ -30,15 +30,3 @@ local function scopes_for(key, model)
   end
   return found
 end
-
--- Let accounts that turned out to be others' share those's limits; see organisations.
-local function merge(merged)
-  for key = 1, KEYS_OF do
-    local other = merged[account_of(key)]
-    for of = 1, other and KEYS_OF or 0 do
-      if account_of(of) == other then
-        PLACES[2 * key - 1], PLACES[2 * key] = PLACES[2 * of - 1], PLACES[2 * of]
-      end
-    end
-  end
-end

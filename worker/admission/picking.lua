@@ -171,26 +171,11 @@ local function write_leases(out, queues)
   redis.call('ZADD', leases, unpack(scores))
   redis.call('HINCRBY', load, worker, count)
   for _, queue in ipairs(queues) do
-    if #queue.taken > 0 then redis.call('ZREM', queue.line, unpack(queue.taken)) end
+    if queue.taken then redis.call('ZREM', queue.line, unpack(queue.taken)) end
   end
   for _, scope in pairs(opened) do
     if scope.dirty then add_changed(scope, changed) end
   end
   redis.call('HSET', buckets_of, unpack(changed))
   return granted
-end
-
--- What was used before is not known any more, so all of it counts as used.
-local function empty_buckets()
-  local changed = {}
-  for number = 1, SCOPES do
-    local scope = opening(number)
-    for _, bucket in ipairs({ scope.requests, scope.tokens }) do
-      if bucket.limit > 0 then use_up(bucket, scope.state, now) end
-    end
-    measure(number, scope.state[USED], scope.state[RT], scope.state[TT])
-    add_changed(scope, changed)
-  end
-  redis.call('HSET', buckets_of, unpack(changed))
-  redis.call('HDEL', epoch, 'empty')
 end

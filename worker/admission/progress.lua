@@ -19,10 +19,3 @@ end
 local function write_progress(numbers)
   redis.call('SET', fair, struct.pack(PROGRESS, unpack(numbers, 1, 12)))
 end
-
--- The turn a class has come to.
-local function turn_of(class, progress)
-  for i, name in ipairs(CLASSES) do
-    if name == class then return progress[4 + i] end
-  end
-end

@@ -7,9 +7,9 @@ local LOOK, PAGE = 32, 16
 
 local function next_of(queue, size)
   if queue.ended then return nil end
-  if queue.at >= #queue.page then
+  if queue.at >= queue.length then
     queue.page = redis.call('ZRANGE', queue.line, queue.passed, queue.passed + size - 1)
-    queue.at, queue.ended = 0, #queue.page == 0
+    queue.at, queue.length, queue.ended = 0, #queue.page, #queue.page == 0
     if queue.ended then return nil end
     queue.tickets = redis.call('HMGET', tickets, unpack(queue.page))
   end

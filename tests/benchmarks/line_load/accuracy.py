@@ -69,7 +69,7 @@ def accuracy(
     load = Load(url=valkey.url, accounts=accounts, hold_s=hold_s, used=used)
     with tempfile.TemporaryDirectory() as folder, connect(valkey.url) as client:
         processes = Processes(Path(folder), load, 8)
-        wait_until("all workers ask", lambda: client.zcard(pool_keys(POOL).workers) == 8)
+        wait_until("all workers ask", lambda: client.zcard(pool_keys(POOL).workers) == 8, 90)
         client.config_resetstat()
         began = _now(client)
         time.sleep(seconds)
