@@ -50,19 +50,25 @@ class Stage:
         }
         self._stack = Stack(self.state, say, self._environ)
         self._lock = (self.state.parent / f"{self.state.name}.lock").open("w")
+        self._held = False
 
     def open(self, *, worker: bool = True) -> Settings:
         """Start or join it. Raises StackError, or LongstreamError when another run uses it."""
+        self.hold()
+        settings = self._stack.ensure(load(self._environ), worker=worker)
+        if worker:
+            self._await_worker()
+        return settings
+
+    def hold(self) -> None:
+        """Keep other runs out."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LongstreamError(
                 "another simulated bench runs: wait for it, or set another LONGSTREAM_STATE_DIR"
             ) from None
-        settings = self._stack.ensure(load(self._environ), worker=worker)
-        if worker:
-            self._await_worker()
-        return settings
+        self._held = True
 
     def _await_worker(self) -> None:
         """It is ready when the line has heard of it."""
@@ -74,9 +80,10 @@ class Stage:
                 time.sleep(_POLL_S)
 
     def close(self) -> None:
-        """Stop it and forget its jobs."""
-        self._stack.down()
-        shutil.rmtree(self.state, ignore_errors=True)
+        """Stop it and forget its jobs, unless it is another run's."""
+        if self._held:
+            self._stack.down()
+            shutil.rmtree(self.state, ignore_errors=True)
         self._lock.close()
 
 

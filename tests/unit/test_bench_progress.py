@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+from settings.errors import LongstreamError
 from settings.model import Clocks
 from tasks.bench.sample import Sample, Verdict
-from tasks.bench.stage import scaled
+from tasks.bench.stage import Stage, scaled
 from tasks.cli import progress
 from tasks.cli.progress import Lines
 
@@ -47,6 +49,22 @@ def test_a_run_that_goes_on_says_what_is_there(capsys: pytest.CaptureFixture[str
     Lines().phase("samples", 17, 40)
 
     assert capsys.readouterr().err == "longstream: samples: 17 of 40 samples are there\n"
+
+
+def test_a_run_that_was_kept_out_of_a_stage_leaves_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGSTREAM_STATE_DIR", str(tmp_path))
+    first, second = Stage("ours", 30, 8), Stage("ours", 30, 8)
+    first.hold()
+
+    with pytest.raises(LongstreamError, match="another simulated bench runs"):
+        second.open()
+    second.close()
+
+    assert first.state.exists()
+    first.close()
+    assert not first.state.exists()
 
 
 def test_only_the_clocks_for_silence_are_divided() -> None:
