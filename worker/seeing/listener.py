@@ -14,6 +14,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -27,10 +28,10 @@ from worker.seeing.meters import METERS
 from worker.seeing.readiness import readiness
 from worker.seeing.vitals import Vitals
 
-#: A client may take so long over its request or the answer, in seconds.
-_CLIENT_S = 5.0
+#: A client may take so long over its request and the answer, in seconds.
+_CLIENT_S = 10.0
 #: Requests answered at a time; further ones are refused.
-_AT_ONCE = 8
+_AT_ONCE = 64
 
 _OWN_PORT = "each worker of a host needs a port of its own, or port 0 for any free one"
 _JSON = "application/json"
@@ -124,6 +125,21 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_S
     server_version = "longstream"
     sys_version = ""
+
+    def setup(self) -> None:
+        super().setup()
+        # A timeout of the socket would begin again with each byte.
+        self._deadline = threading.Timer(_CLIENT_S, self._cut)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def finish(self) -> None:
+        self._deadline.cancel()
+        super().finish()
+
+    def _cut(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         assert isinstance(self.server, _Server)
