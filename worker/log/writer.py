@@ -63,8 +63,7 @@ class Writer:
         self._parts: list[str | entries.Note] = []
         self._text_bytes = 0
         self._buffer_bytes = buffer_bytes
-        self._tokens = 0
-        self._tokens_shown = 0
+        self._tokens = self._tokens_shown = 0
         self._digest = hashlib.sha256(said.encode())
         self._resume = b""
         #: An append is under way: its bytes of text, where the response can be taken up behind it,
@@ -73,9 +72,8 @@ class Writer:
         self._flying = (0, b"", 0.0)
         self._mending: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
-        self._stored = stored
-        #: When the text came that is to be timed; 0: none is.
-        self.timed = 0.0
+        #: `timed`: when the text came that is to be timed; 0: none is.
+        self._stored, self.timed = stored, 0.0
         self._failed: Exception | None = None
         #: What the log ends with before `<attempt>-0`, should the store have lost that too.
         self._before = START
