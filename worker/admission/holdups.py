@@ -34,9 +34,8 @@ def hold_up(
     until = head.get("until")
     reason = str(head.get("reason", ""))
     if until is None:
-        # Nothing but the turns of others holds it up; how fast those pass is known, or is not.
-        known = not head and pace_ms
-        return HoldUp(reason, now + ahead * pace_ms if known else None)
+        # Nothing but the turns of others holds it up, and those pass at once until a pace is known.
+        return HoldUp(reason, None if head else now + ahead * pace_ms)
     return HoldUp(reason, max(until, now) + ahead * pace_ms)
 
 
