@@ -84,12 +84,10 @@ def batches(meters: Meters | None) -> Callable[[], float]:
         for _ in range(DELTAS):
             left -= 1
             if left < 0:
-                left = SAMPLED - 1
                 sizes.observe(1)
-                sent = time.monotonic()
-            if sent:
+            if left < 0:
+                left = SAMPLED - 1
                 times.observe(time.monotonic() - sent)
-                sent = 0.0
         return time.process_time() - began
 
     return turn

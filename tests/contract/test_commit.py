@@ -12,6 +12,7 @@ from tests.conftest import Store
 from worker.log import commit as commit_module
 from worker.log.commit import GroupCommit
 from worker.scripts import Script
+from worker.seeing.meters import Meters
 from worker.store import connect_async
 
 HELLO = Script("return ARGV[1]")
@@ -126,3 +127,21 @@ async def test_a_call_holds_what_came_until_it_leaves(store: Store, commit: Grou
     said.append(" and late")
     async with asyncio.timeout(5):
         assert await replies.get() == b"early and late"
+
+
+async def test_a_store_that_answers_is_never_taken_for_one_that_does_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a batch is measured or not: what is under way is overdue by its own time."""
+    monkeypatch.setattr(commit_module, "_REPLY_S", 0.1)
+    meters = Meters()
+    group = GroupCommit(store.aio(), meters)
+    try:
+        until = asyncio.get_running_loop().time() + 0.5
+        while asyncio.get_running_loop().time() < until:
+            await group.command("PING")
+    finally:
+        await group.close()
+
+    assert meters.unreachable.values == {}
+    assert sum(meters.exchange.of().counts) == sum(meters.batch.of().counts) > 0

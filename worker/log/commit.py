@@ -79,8 +79,9 @@ class GroupCommit:
         self._lane: Lane | None = None
         self._opening: asyncio.Task[None] | None = None
         self._tries = 0
-        #: Batches until one is measured again, and when that one was sent; 0: it is none.
-        self._unmeasured, self._sent_at = 0, 0.0
+        #: Batches until one is measured; below 0 while one is.
+        self._unmeasured = 0
+        self._sent_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
 
@@ -155,20 +156,19 @@ class GroupCommit:
             if self._busy:
                 self._loop.call_soon(self._flush)
             return
+        self._sent_at = time.monotonic()
         self._unmeasured -= 1
         if self._unmeasured < 0:
-            self._unmeasured = SAMPLED - 1
             self._sizes.observe(len(packed))
-            self._sent_at = time.monotonic()
         if self._timer is None:
             self._timer = self._loop.call_later(_REPLY_S, self._look)
         lane.send(packed)
 
     def _replied(self, replies: list[Any]) -> None:
         flying, self._flying = self._flying, []
-        if self._sent_at:
+        if self._unmeasured < 0:
+            self._unmeasured = SAMPLED - 1
             self._times.observe(time.monotonic() - self._sent_at)
-            self._sent_at = 0.0
         again: list[_Call] = []
         lacking: set[Script] = set()
         for call, reply in zip(flying, replies, strict=True):
