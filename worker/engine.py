@@ -122,6 +122,11 @@ class Engine:
             self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join()
 
+    @property
+    def running(self) -> int:
+        """Jobs that have begun here and not been settled."""
+        return len(self._leases)
+
     def held(self) -> list[Held]:
         """The leases to renew, with what their answers have so far."""
         return [self._held(lease) for lease in list(self._leases.values())]

@@ -18,7 +18,11 @@ from worker.steps.feeder import Feeder
 from worker.submission import now_ms
 
 
-def feeder(settings: Settings, publish: Callable[..., None] = lambda *_: None) -> Feeder:
+def feeder(
+    settings: Settings,
+    publish: Callable[..., None] = lambda *_: None,
+    running: Callable[[], int] | None = None,
+) -> Feeder:
     """One that has nothing to cancel, to discard or to revive."""
     return Feeder(
         settings,
@@ -27,6 +31,7 @@ def feeder(settings: Settings, publish: Callable[..., None] = lambda *_: None) -
         cancel=lambda _: None,
         discard=lambda _: None,
         revive=lambda _: 0,
+        running=running,
     )
 
 
@@ -81,3 +86,25 @@ def test_a_feeder_that_is_closed_leaves_no_word_for_ever(store: Store) -> None:
     feeding._thread.start()
     feeding.close()
     assert store.sync.ttl(inbox_key(POOL, "w1")) > 0
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+def test_a_worker_takes_no_more_jobs_than_it_can_begin_in_time(store: Store) -> None:
+    """What it is handed it must begin within the hand-off time, however many slots it has."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    line.submit(*(f"j{number}" for number in range(200)))
+    begun, handed = [0], []
+    many = replace(line.settings.worker, concurrency=1000)
+    feeding = feeder(
+        replace(line.settings, redis_url=store.url, worker=many),
+        publish=lambda _, lease: handed.append(lease.job_id),
+        running=lambda: begun[0],
+    )
+    feeding.start()
+    wait_until("some are handed over", lambda: len(handed) == 64)
+    begun[0] = 40
+    wait_until("as many more as have begun", lambda: len(handed) == 104)
+    begun[0] = 104
+    wait_until("the rest", lambda: len(handed) == 168)
+    feeding.close()
+    assert len(handed) == 168

@@ -28,6 +28,12 @@ from worker.steps.keeper import ALIVE_BEATS
 from worker.steps.publish import TaskLacking
 from worker.store import BLOCK_S, connect
 
+#: Jobs handed over that may wait to be begun. A start takes about 7 ms; a thousand at once would
+#: outlast their hand-off time, be granted again while their messages wait, and dropped one by one.
+_AHEAD = 64
+#: How soon it is looked whether some of them have begun, in seconds.
+_AHEAD_S = 0.05
+
 #: Pause after Redis or the broker did not answer, in seconds.
 _PAUSE_S = 1.0
 #: How long a job waits whose record can not be read, in seconds.
@@ -47,7 +53,8 @@ class Feeder:
     """Feeds until `close`.
 
     `publish` sends a granted job to this worker; when it raises, the lease lapses after the
-    hand-off time and the job is granted again.
+    hand-off time and the job is granted again. `running` tells how many have begun; None: that is
+    not known here.
     """
 
     def __init__(
@@ -59,6 +66,7 @@ class Feeder:
         cancel: Callable[[str], None],
         discard: Callable[[str], None],
         revive: Callable[[float], int],
+        running: Callable[[], int] | None = None,
     ) -> None:
         self._settings = settings
         self._worker = worker
@@ -66,6 +74,7 @@ class Feeder:
         self._cancel = cancel
         self._discard = discard
         self._revive = revive
+        self._running = running
         self._revived_at = time.monotonic()
         self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
@@ -146,15 +155,19 @@ class Feeder:
     def _ask(self, client: redis.Redis) -> tuple[int, float]:
         """Ask each pool; the slots left free, and how long nothing will change by itself."""
         slots = self._settings.worker.concurrency
+        most = slots if self._running is None else min(slots, self._running() + _AHEAD)
         loads = self._loads(client)
         sleep_s = math.inf
         for name in self._settings.pools:
-            elsewhere = sum(loads.values()) - loads[name]
+            elsewhere = sum(loads.values()) - loads[name] + slots - most
             answer = self._granted(client, name, slots, elsewhere)
             loads[name] += len(answer.leases)
             if answer.sleep_ms is not None:
                 sleep_s = min(sleep_s, answer.sleep_ms / 1000)
-        return slots - sum(loads.values()), sleep_s
+        free = most - sum(loads.values())
+        if free <= 0 and most < slots:
+            sleep_s = min(sleep_s, _AHEAD_S)
+        return free, sleep_s
 
     def _granted(self, client: redis.Redis, pool: str, slots: int, elsewhere: int) -> Granted:
         worker = self._settings.worker

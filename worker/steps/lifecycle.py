@@ -103,8 +103,7 @@ def _start(sender: Any = None, **_: Any) -> None:
 def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
     global _feeder
     settings: Settings = app.longstream
-    if threads:
-        engine(app, worker)
+    begun = engine(app, worker) if threads else None
     _feeder = Feeder(
         settings,
         worker,
@@ -112,6 +111,8 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
         cancel=_stop_stream,
         discard=lambda queue: discard(app, queue),
         revive=lambda older_than_s: revive(app, older_than_s),
+        # Under prefork it is the children who know; they are few, and start together.
+        running=None if begun is None else lambda: begun.running,
     )
     listening = _listen(settings, _feeder) if threads else None
     _feeder.start()

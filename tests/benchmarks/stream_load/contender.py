@@ -13,10 +13,14 @@ from typing import Any
 from worker.keys import job_keys
 
 ROOT = Path(__file__).parents[3]
-PACKAGE = "tests.benchmarks.stream_load"
+PACKAGE = "tests.benchmarks"
 
 OURS, FLOOR, SDK = "longstream", "floor", "openai SDK"
-_MODULES = {OURS: "ours", FLOOR: "floor", SDK: "official"}
+_MODULES = {
+    OURS: "stream_load.ours",
+    FLOOR: "stream_load.floor",
+    SDK: "stream_load.official",
+}
 
 
 def job_of(stream: int, generation: int) -> str:

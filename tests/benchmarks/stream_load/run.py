@@ -89,7 +89,9 @@ class Run:
         path = self._valkey.url.removeprefix("unix://")
         step = max(1, self.streams // WATCHED)
         watched = range(0, self.streams, step)
-        watching = {mode: Child("observer", mode, self.name, path, *watched) for mode in modes}
+        watching = {
+            mode: Child("stream_load.observer", mode, self.name, path, *watched) for mode in modes
+        }
         time.sleep(1.0)
         for each in watching.values():
             each.ask()
@@ -140,7 +142,7 @@ def running(name: str, streams: int, *, life_s: float = 0.0) -> Iterator[Run]:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         valkey = Valkey(Path(folder))
         stack.callback(valkey.stop)
-        provider = Child("provider", life_s)
+        provider = Child("stream_load.provider", life_s)
         stack.callback(provider.stop)
         path = valkey.url.removeprefix("unix://")
         child = contender(name, path, _url_of(provider), streams)
