@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from settings.model import Account
 from tests.conftest import Store
 from tests.harness.lines import KEYS, Line, key
 from worker.admission import answers, line as calls, overview
 from worker.admission.line import Lease
+from worker.scripts import Script
+from worker.upstream.failures import UpstreamFailure
 from worker.upstream.limits import Limit, Limits, limits_in
 
 
@@ -120,6 +123,29 @@ def test_accounts_of_one_organisation_share_the_limits_of_the_first(line: Line) 
     for lease in granted:
         line.settle(lease, 5, ending="answered")
     assert line.streams() == {}
+
+
+async def test_a_merge_is_warned_of_whichever_answer_told_of_it(line: Line) -> None:
+    answered(line, "org-1", "a")
+    line.submit("j", sticky="b")
+    lease = line.one()
+    failure = UpstreamFailure(
+        "slow down",
+        kind="rate_limited",
+        fault="provider",
+        retryable=True,
+        limits=Limits(organisation="org-1"),
+    )
+
+    class Direct:
+        async def call(self, script: Script, keys: list[str], args: list[object]) -> object:
+            return script.call(line.client, keys, args)
+
+    with capture_logs() as logs:
+        await answers.told(Direct(), line.settings, lease, failure)
+    assert [(log["event"], log["account"], log["into"]) for log in logs] == [
+        ("accounts.merged", "b", "a")
+    ]
 
 
 def test_merged_accounts_are_shown_with_the_way_out(line: Line) -> None:

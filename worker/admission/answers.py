@@ -99,7 +99,7 @@ async def told(store: Store, settings: Settings, lease: Lease, failure: Upstream
     """Tell the line of a failed attempt; what becomes of its job."""
     unused = failure.status is not None and not (failure.visible or failure.reasoning)
     if failure.limits and (heard := hear(settings, lease, failure.limits)) is not None:
-        await store.call(*heard)
+        _warn_of_merged(await store.call(*heard))
     rule = ruling(failure)
     if rule is None or (rule.kind in ("auth", "quota") and _simulated(settings, lease)):
         return Told(unused=unused)
@@ -149,7 +149,11 @@ def report_merged(heard: asyncio.Future[Any]) -> None:
     if heard.cancelled() or heard.exception() is not None:
         # The next answer tells it again.
         return
-    _, *merged = heard.result()
+    _warn_of_merged(heard.result())
+
+
+def _warn_of_merged(reply: Any) -> None:
+    _, *merged = reply
     if merged:
         account, other = (name.decode() for name in merged)
         _log.warning("accounts.merged", account=account, into=other)
