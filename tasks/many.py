@@ -6,12 +6,15 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tasks.current import current
 from tasks.stored import priced, store, unknown
 from worker.records import Record
 from worker.terms import Terms
+
+if TYPE_CHECKING:
+    from worker.routing import Choice
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
 _ID_BYTES = 6
@@ -31,6 +34,7 @@ def submit_many(
     terms: Terms | None = None,
     tenant: str = "default",
     priority: str = "bulk",
+    chosen: Choice | None = None,
 ) -> Iterator[str]:
     """Submit one job for each mapping of keyword arguments, and yield its id as it is submitted,
     over one connection. Of an iterator nothing is read ahead: who stops iterating, stops
@@ -38,7 +42,8 @@ def submit_many(
 
         ids = list(jobs.submit_many("tasks.generate", [{"prompt": p} for p in prompts]))
 
-    A mapping may name its `job_id`. Raises LongstreamError as `submit` does.
+    A mapping may name its `job_id`. `chosen`: how the model of all of them was chosen before.
+    Raises LongstreamError as `submit` does.
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
@@ -57,7 +62,10 @@ def submit_many(
                 refuse_spent(client, settings, tenant, now_ms(client))
                 submit_all(
                     client,
-                    [submitted(settings, task, (), kw, job_id=i, **options) for i, kw in named],
+                    [
+                        submitted(settings, task, (), kw, job_id=i, chosen=chosen, **options)
+                        for i, kw in named
+                    ],
                 )
             else:
                 for job_id, kwargs in named:

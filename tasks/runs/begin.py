@@ -45,8 +45,8 @@ def begin(
 ) -> Found:
     """Store the run and submit its jobs."""
     store_run(client, run, age_s)
-    for job, files in zip(run.jobs, groups, strict=True):
-        _submit(run, job.id, files, instruction)
+    ids = [job.id for job in run.jobs]
+    _submit(run, list(zip(ids, groups, strict=True)), instruction)
     return Found(run, instruction, {file.path: file for group in groups for file in group})
 
 
@@ -76,18 +76,21 @@ def find(client: redis.Redis, run_id: str, root: Path) -> Found:
             except LongstreamError as problem:
                 lost[job.id] = f"was never sent: {problem}"
                 continue
-            _submit(run, job.id, files, instruction)
+            _submit(run, [(job.id, files)], instruction)
             sources += files
     return Found(run, instruction, {file.path: file for file in sources}, lost)
 
 
 def _whole(client: redis.Redis, prefix: str) -> str:
     """The id of the one run that begins like this; else what was given."""
-    if find_run(client, prefix) is not None:
+    if not prefix or find_run(client, prefix) is not None:
         return prefix
     found: Any = client.zrevrange(JOBS, 0, -1)
-    runs = {name.decode().partition("-")[0] for name in found if name.startswith(prefix.encode())}
-    return str(runs.pop()) if len(runs) == 1 else prefix
+    names = [name.decode() for name in found if name.startswith(prefix.encode())]
+    # The jobs of a run have its id and a number, a single job has its id alone.
+    ids = {each for name in names for each in (name, name.rpartition("-")[0])}
+    runs = [each for each in ids if each.startswith(prefix) and find_run(client, each) is not None]
+    return runs[0] if len(runs) == 1 else prefix
 
 
 def submitted(job_id: str) -> tuple[list[SourceFile], str]:
@@ -99,18 +102,23 @@ def submitted(job_id: str) -> tuple[list[SourceFile], str]:
     return sources_of(named["files"]), named["instruction"]
 
 
-def _submit(run: Run, job_id: str, files: Iterable[SourceFile], instruction: str) -> None:
-    arguments: list[Any] = [msgspec.to_builtins(file) for file in files]
-    jobs.submit(
-        REFACTOR.task,
-        arguments,
-        instruction,
-        job_id=job_id,
-        terms=run.terms,
-        chosen=run.chosen,
-        model=run.model,
-        effort=run.effort,
+def _submit(run: Run, groups: Iterable[tuple[str, Sequence[SourceFile]]], instruction: str) -> None:
+    """Submit jobs by their ids; one that is there already changes nothing."""
+    calls = [
+        {
+            "job_id": job_id,
+            "files": [msgspec.to_builtins(file) for file in files],
+            "instruction": instruction,
+            "model": run.model,
+            "effort": run.effort,
+        }
+        for job_id, files in groups
+    ]
+    sent = jobs.submit_many(
+        REFACTOR.task, calls, terms=run.terms, priority="normal", chosen=run.chosen
     )
+    for _ in sent:
+        pass
 
 
 def _single(job_id: str, root: Path) -> Found:

@@ -168,8 +168,8 @@ class Deliverer:
 
     def _put_back(self, path: str) -> FileDone | None:
         """None when the run has not written the file, or it is as it was."""
-        source = self._sources[path]
-        if not self._ours.sums(path) or self._delivery.how != "apply":
+        source = self._sources.get(path)
+        if source is None or not self._ours.sums(path) or self._delivery.how != "apply":
             return None
         change = Change(Verdict(path, "unchanged"), source, source.text)
         done = self._write(change, "put back")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -15,6 +16,7 @@ import pytest
 from tests.harness.cli import Cli
 from tests.harness.refactoring import git
 from tests.harness.waiting import wait_until
+from worker.keys import job_keys
 
 MARK = "# Simulated refactor: tidy up\n"
 
@@ -166,6 +168,95 @@ def test_a_file_that_vanished_or_changed_meanwhile_is_named(cli: Cli) -> None:
     assert "src/a.py: refused, is not there any more" in done.err
     assert "src/b.py: refused, changed since it was sent; it keeps its newer content" in done.err
     assert (cli.work / "src/deep/c.py").read_text().startswith(MARK)
+
+
+DIES_IN_SUBMIT = """
+import os, sys
+from tasks.runs import begin
+submit = begin._submit
+def first(run, groups, instruction):
+    submit(run, groups[:1], instruction)
+    os._exit(9)
+begin._submit = first
+from tasks.cli import main
+main()
+"""
+
+
+def test_a_command_that_died_while_it_submitted_is_completed_from_the_disk(cli: Cli) -> None:
+    arguments = ["refactor", "src", "-m", "tidy up", "-y", "--each", "--apply"]
+    with cli.python("-c", DIES_IN_SUBMIT, *arguments) as process:
+        process.communicate(timeout=60)
+    assert process.returncode == 9
+    with cli.store() as client:
+        (found,) = [key for key in client.keys("ls:{*}:run") if _half_submitted(client, key)]
+    (cli.work / "src/b.py").write_text("mine\n")
+    done = cli.run("refactor", "--resume", found.decode()[4:].partition("}")[0])
+    assert done.code == 1, done
+    assert "src/b.py: missing, job" in done.err
+    assert "was never sent: src/b.py has changed since" in done.err
+    assert (cli.work / "src/a.py").read_text().startswith(MARK)
+    assert (cli.work / "src/deep/c.py").read_text().startswith(MARK)
+
+
+def _half_submitted(client: Any, key: bytes) -> bool:
+    """True for the run of which one job alone was submitted."""
+    jobs = json.loads(client.get(key))["jobs"]
+    return sum(client.exists(job_keys(job[0]).record) for job in jobs) == 1 < len(jobs)
+
+
+ODD = {
+    "sp ace.py": b"a = 1\n",
+    "quo\"te's.py": b"a = 1\n",
+    "new\nline.py": b"a = 1\n",
+    "n\xc3\xa4ive \xe6\x97\xa5.py": b"a = 1\n",
+    "crlf.py": b"a = 1\r\nb = 2\r\n",
+    "bom.py": b"\xef\xbb\xbfa = 1\n",
+    "open end.py": b"a = 1",
+    "latin.py": b"# coding: latin-1\n# caf\xe9\n",
+    "-dash.py": b"a = 1\n",
+}
+
+
+def test_odd_names_and_forms_come_back_as_they_were(cli: Cli) -> None:
+    odd = cli.work / "odd"
+    odd.mkdir()
+    for name, data in ODD.items():
+        (odd / name).write_bytes(data)
+    diff = cli.run("refactor", "odd", "-m", "tidy up", "-y")
+    assert diff.code == 0, diff.err
+    done = cli.run("refactor", "--resume", run_id(diff.err), "--apply")
+    assert done.code == 0, done.err
+    after = {name: (odd / name).read_bytes() for name in ODD}
+    for name, data in ODD.items():
+        (odd / name).write_bytes(data)
+    git(cli.work, "apply", "-", given=diff.raw)
+    assert {name: (odd / name).read_bytes() for name in ODD} == after
+    mark = MARK.encode()
+    assert after["crlf.py"] == mark.replace(b"\n", b"\r\n") + ODD["crlf.py"]
+    assert after["bom.py"] == b"\xef\xbb\xbf" + mark + b"a = 1\n"
+    assert after["open end.py"] == mark + b"a = 1"
+    assert after["latin.py"] == b"# coding: latin-1\n" + mark + b"# caf\xe9\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        ({}, "it: there is no file in it that git does not ignore"),
+        ({"a.bin": b"\0", "b.bin": b"\0"}, "nothing to send: 2 is a binary file"),
+        ({"a.txt": b"caf\xe9"}, "nothing to send: 1 is not utf-8 text"),
+        ({"huge.txt": b"x" * 400_001}, "nothing to send: 1 has 400001 bytes, over the limit"),
+    ],
+)
+def test_a_directory_with_nothing_to_send_is_one_line(
+    cli: Cli, made: dict[str, bytes], says: str
+) -> None:
+    (cli.work / "it").mkdir()
+    for name, data in made.items():
+        (cli.work / "it" / name).write_bytes(data)
+    done = cli.run("refactor", "it", "-m", "x", "--yes")
+    assert done.code == 2
+    assert says in done.complaint
 
 
 @pytest.mark.timeout(120)

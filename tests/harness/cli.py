@@ -114,7 +114,7 @@ class Done:
         self.arguments = arguments
         self.code = code
         self.raw = out
-        self.out = out.decode()
+        self.out = out.decode(errors="surrogateescape")
         self.err = err.decode()
 
     def __repr__(self) -> str:
