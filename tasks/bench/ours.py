@@ -17,9 +17,8 @@ import redis.asyncio
 from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.bench.book import Book
-from tasks.bench.plan import MAX_OUTPUT_TOKENS, Task
+from tasks.bench.plan import MAX_OUTPUT_TOKENS, Task, Truth
 from tasks.bench.sample import Sample, Verdict, summed
-from tasks.bench.sdk import Truth
 from tasks.bench.watch import Watch, clock_in
 from worker.log import reader
 from worker.log.entries import Tokens

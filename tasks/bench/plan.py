@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 HEAVY, VISIBLE = "reasoning-heavy", "visible-heavy"
@@ -24,6 +24,10 @@ class Task:
     kind: str
     effort: str
     prompt: str
+
+
+#: What a task was meant to get; None when that can not be told.
+Truth = Callable[[Task], Awaitable[str | None]]
 
 
 def task(n: int, efforts: Sequence[str]) -> Task:

@@ -8,19 +8,16 @@ without an exception counts as a success, because that is what its caller sees.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
 from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
-from tasks.bench.plan import Task
+from tasks.bench.plan import Task, Truth
 from tasks.bench.sample import Sample, Verdict
 from worker.log.entries import Tokens
 
-#: What the real samples of this contender are called in the state file.
+#: What the samples of this contender are called in the state file.
 PHASE = "sdk"
-
-Truth = Callable[[Task], Awaitable[str | None]]
 
 
 def version() -> str | None:
