@@ -187,7 +187,8 @@ class GroupCommit:
                 _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
             # Behind nothing of their own stream: a stream has one append in flight at most.
             self._pending[:0] = [*map(_loading, lacking), *again]
-            self._meters.unreachable.add()
+            if not lacking:
+                self._meters.unreachable.add()
             self._retry(at_once=bool(lacking))
             return
         self._tries = 0

@@ -138,7 +138,9 @@ class Meters:
             "tokens", "Tokens that providers said a sealed job used.", ("key", "kind")
         )
         self.not_renewed = Counter("renewals_failed", "Heartbeats the store did not take.")
-        self.unreachable = Counter("store_retries", "Batches that were sent again.")
+        self.unreachable = Counter(
+            "store_retries", "Batches the store did not take, which were sent again."
+        )
         self.waited = Histogram(
             "wait_seconds", "From submit to the first attempt.", _LONG_S, ("pool",)
         )
