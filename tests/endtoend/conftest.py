@@ -34,6 +34,24 @@ def gateway(shared: Cluster) -> Iterator[Gateway]:
     running.close()
 
 
+@pytest.fixture(scope="session")
+def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One whose answers take long enough for something to go wrong meanwhile."""
+    running = Cluster(
+        tmp_path_factory.mktemp("paced"), speed="12", LONGSTREAM_WORKER__MAX_ATTEMPTS="3"
+    )
+    running.worker("--concurrency", "10")
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def paced_gateway(paced: Cluster) -> Iterator[Gateway]:
+    running = Gateway(paced.state, paced.environ)
+    yield running
+    running.close()
+
+
 @pytest.fixture(scope="module")
 def app(shared: Cluster) -> Iterator[LongstreamApp]:
     """Celery in this process, as a client of the shared cluster."""

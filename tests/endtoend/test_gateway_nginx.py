@@ -19,23 +19,8 @@ READ_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    running = Cluster(tmp_path_factory.mktemp("nginx"), speed="12")
-    running.worker("--concurrency", "10")
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def gateway(cluster: Cluster) -> Iterator[Gateway]:
-    running = Gateway(cluster.state, cluster.environ)
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def nginx(gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
-    running = Nginx(tmp_path_factory.mktemp("proxy"), gateway.port)
+def nginx(paced_gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
+    running = Nginx(tmp_path_factory.mktemp("proxy"), paced_gateway.port)
     yield running
     running.close()
 
@@ -51,7 +36,7 @@ def submitted(client: httpx.Client, model: str) -> str:
     return str(client.post("/jobs", json=body).json()["id"])
 
 
-def test_deltas_arrive_as_they_are_made(client: httpx.Client, cluster: Cluster) -> None:
+def test_deltas_arrive_as_they_are_made(client: httpx.Client, paced: Cluster) -> None:
     """The provider falls silent in the middle of the text: all up to there is there, piece by
     piece, while the job still runs. What is held back in a buffer would not be."""
     job = submitted(client, "sim:stall")
@@ -61,7 +46,7 @@ def test_deltas_arrive_as_they_are_made(client: httpx.Client, cluster: Cluster) 
         if event.name == "text":
             arrivals.add(round(event.at, 2))
         elif event.name == "status" and page.text:
-            stored = reader.text_of(cluster.client, job)
+            stored = reader.text_of(paced.client, job)
             if page.text == stored:
                 break
     assert client.get(f"/jobs/{job}").json()["state"] == "running"
@@ -70,7 +55,7 @@ def test_deltas_arrive_as_they_are_made(client: httpx.Client, cluster: Cluster) 
     client.post(f"/jobs/{job}/cancel")
 
 
-def test_a_reload_loses_nothing(client: httpx.Client, nginx: Nginx, cluster: Cluster) -> None:
+def test_a_reload_loses_nothing(client: httpx.Client, nginx: Nginx, paced: Cluster) -> None:
     job = submitted(client, "sim:slow")
     source, page, reloads = EventSource(client, f"/jobs/{job}/events"), Page(), 0
     for event in source.events():
@@ -81,7 +66,7 @@ def test_a_reload_loses_nothing(client: httpx.Client, nginx: Nginx, cluster: Clu
             nginx.reload()
             wait_until("new workers serve", lambda before=old: nginx.workers() - before)
             nginx.kill_workers(old)
-    assert page.text == reader.text_of(cluster.client, job)
+    assert page.text == reader.text_of(paced.client, job)
     assert page.end is not None
     assert source.connections > reloads
 

@@ -24,23 +24,6 @@ FILES = [{"path": "app.py", "text": "def greet():\r\n    print('hello')\r\n"}]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    running = Cluster(
-        tmp_path_factory.mktemp("page"), speed="12", LONGSTREAM_WORKER__MAX_ATTEMPTS="3"
-    )
-    running.worker("--concurrency", "10")
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def gateway(cluster: Cluster) -> Iterator[Gateway]:
-    running = Gateway(cluster.state, cluster.environ)
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as browser:
         yield browser
@@ -88,20 +71,20 @@ class Network:
 
 
 @pytest.fixture
-def network(gateway: Gateway) -> Iterator[Network]:
-    between = Network(gateway.port)
+def network(paced_gateway: Gateway) -> Iterator[Network]:
+    between = Network(paced_gateway.port)
     yield between
     between.close()
 
 
-def submitted(gateway: Gateway, body: dict[str, object]) -> str:
-    reply = httpx.post(f"{gateway.url}/jobs", json=body)
+def submitted(paced_gateway: Gateway, body: dict[str, object]) -> str:
+    reply = httpx.post(f"{paced_gateway.url}/jobs", json=body)
     assert reply.status_code == 201, reply.text
     return str(reply.json()["id"])
 
 
-def generated(gateway: Gateway, prompt: str, model: str = "gpt-5.5-codex") -> str:
-    return submitted(gateway, {"kind": "generate", "prompt": prompt, "model": model})
+def generated(paced_gateway: Gateway, prompt: str, model: str = "gpt-5.5-codex") -> str:
+    return submitted(paced_gateway, {"kind": "generate", "prompt": prompt, "model": model})
 
 
 def text_on(page: Page) -> str:
@@ -117,73 +100,75 @@ def longer_than(page: Page, characters: int) -> None:
 
 
 def test_the_text_is_the_simulators_though_gateway_and_network_fail(
-    cluster: Cluster, gateway: Gateway, network: Network, page: Page
+    paced: Cluster, paced_gateway: Gateway, network: Network, page: Page
 ) -> None:
-    job = generated(gateway, "Tell me of tides.", "sim:slow")
+    job = generated(paced_gateway, "Tell me of tides.", "sim:slow")
     page.goto(f"{network.url}/view/{job}")
     longer_than(page, 100)
     network.drop()
     longer_than(page, 800)
-    gateway.restart()
+    paced_gateway.restart()
     longer_than(page, len(text_on(page)) + 200)
     network.drop()
     wait_until("the page has the end", lambda: status_on(page).startswith("Ended"), 40)
-    (truth,) = (each["visible"] for each in cluster.ledger() if each["model"] == "sim:slow")
-    assert text_on(page) == truth == reader.text_of(cluster.client, job)
+    truth = [each["visible"] for each in paced.ledger() if each["model"] == "sim:slow"][-1]
+    assert text_on(page) == truth == reader.text_of(paced.client, job)
     assert status_on(page) == "Ended: completed"
 
 
 def test_the_page_comes_back_after_a_proxy_had_nobody_behind_it(
-    cluster: Cluster, gateway: Gateway, page: Page, tmp_path: Path
+    paced: Cluster, paced_gateway: Gateway, page: Page, tmp_path: Path
 ) -> None:
     """A 502 is an answer, and an EventSource does not ask again after one."""
-    nginx = Nginx(tmp_path, gateway.port)
+    nginx = Nginx(tmp_path, paced_gateway.port)
     try:
-        job = generated(gateway, "Tell me of gates.", "sim:slow")
+        job = generated(paced_gateway, "Tell me of gates.", "sim:slow")
         page.goto(f"{nginx.url}/view/{job}")
         longer_than(page, 100)
-        gateway.kill()
+        paced_gateway.kill()
         wait_until("it is told", lambda: status_on(page).startswith("Connection lost"))
         refused = httpx.get(f"{nginx.url}/jobs/{job}")
         assert refused.status_code == 502
         page.wait_for_timeout(1500)
-        gateway.start()
+        paced_gateway.start()
         wait_until("the page has the end", lambda: status_on(page).startswith("Ended"), 40)
-        assert text_on(page) == reader.text_of(cluster.client, job)
+        assert text_on(page) == reader.text_of(paced.client, job)
     finally:
         nginx.close()
 
 
 def test_a_restarted_answer_replaces_what_stood_there(
-    cluster: Cluster, gateway: Gateway, page: Page
+    paced: Cluster, paced_gateway: Gateway, page: Page
 ) -> None:
     """With characters outside of the first plane before the place where it is cut."""
-    job = generated(gateway, "Tell me of cuts.", "sim:eof")
-    page.goto(f"{gateway.url}/view/{job}")
+    job = generated(paced_gateway, "Tell me of cuts.", "sim:eof")
+    page.goto(f"{paced_gateway.url}/view/{job}")
     wait_until("the page has the end", lambda: status_on(page).startswith("Ended"), 30)
-    assert text_on(page) == reader.text_of(cluster.client, job)
+    assert text_on(page) == reader.text_of(paced.client, job)
     wait_until("the story has the attempts", lambda: page.locator("#story li").count() == 3)
     assert "text replaced from character 0 on" in page.locator("#story").inner_text()
 
 
-def test_everything_can_be_read_without_a_script(gateway: Gateway, browser: Browser) -> None:
-    job = generated(gateway, "Tell me of paper.", "sim:plain")
-    client = httpx.Client(base_url=gateway.url)
+def test_everything_can_be_read_without_a_script(paced_gateway: Gateway, browser: Browser) -> None:
+    job = generated(paced_gateway, "Tell me of paper.", "sim:plain")
+    client = httpx.Client(base_url=paced_gateway.url)
     wait_until("it has ended", lambda: client.get(f"/jobs/{job}").json()["state"] == "ended")
     result = client.get(f"/jobs/{job}/result").json()["result"]
     client.close()
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    page.goto(gateway.url)
+    page.goto(paced_gateway.url)
     page.get_by_role("link", name=job[:12]).click()
     assert page.locator("#text").text_content() == result
     assert "completed" in page.locator("#facts").inner_text()
     context.close()
 
 
-def test_a_refactor_shows_its_changes_when_it_ends(gateway: Gateway, page: Page) -> None:
-    job = submitted(gateway, {"kind": "refactor", "files": FILES, "instruction": "use asyncio"})
-    page.goto(f"{gateway.url}/view/{job}")
+def test_a_refactor_shows_its_changes_when_it_ends(paced_gateway: Gateway, page: Page) -> None:
+    job = submitted(
+        paced_gateway, {"kind": "refactor", "files": FILES, "instruction": "use asyncio"}
+    )
+    page.goto(f"{paced_gateway.url}/view/{job}")
     added = page.locator(".diff ins")
     added.first.wait_for(timeout=20_000)
     assert "use asyncio" in added.first.inner_text()
@@ -191,9 +176,9 @@ def test_a_refactor_shows_its_changes_when_it_ends(gateway: Gateway, page: Page)
 
 
 def test_a_prompt_can_be_asked_and_cancelled_by_keyboard_alone(
-    gateway: Gateway, page: Page
+    paced_gateway: Gateway, page: Page
 ) -> None:
-    page.goto(gateway.url)
+    page.goto(paced_gateway.url)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
     page.get_by_label("Ask").focus()
@@ -206,9 +191,9 @@ def test_a_prompt_can_be_asked_and_cancelled_by_keyboard_alone(
     wait_until("it is cancelled", lambda: "cancelled" in page.locator("#facts").inner_text(), 20)
 
 
-def test_every_part_has_a_name_for_a_screen_reader(gateway: Gateway, page: Page) -> None:
-    generated(gateway, "Tell me of names.", "sim:plain")
-    page.goto(gateway.url)
+def test_every_part_has_a_name_for_a_screen_reader(paced_gateway: Gateway, page: Page) -> None:
+    generated(paced_gateway, "Tell me of names.", "sim:plain")
+    page.goto(paced_gateway.url)
     for name in ("Jobs", "Line", "Accounts"):
         assert page.get_by_role("region", name=name, exact=True).is_visible()
     unnamed = page.evaluate(
@@ -220,14 +205,16 @@ def test_every_part_has_a_name_for_a_screen_reader(gateway: Gateway, page: Page)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_stands_out_in_both_themes(gateway: Gateway, browser: Browser, theme: Any) -> None:
+def test_text_stands_out_in_both_themes(
+    paced_gateway: Gateway, browser: Browser, theme: Any
+) -> None:
     """The contrast of all text that is small is 4.5 at least."""
-    job = generated(gateway, "Tell me of light.", "sim:refuse")
-    generated(gateway, "Tell me of dark.", "sim:stall")
+    job = generated(paced_gateway, "Tell me of light.", "sim:refuse")
+    generated(paced_gateway, "Tell me of dark.", "sim:stall")
     context = browser.new_context(color_scheme=theme)
     page = context.new_page()
     for address in ("/", f"/view/{job}"):
-        page.goto(gateway.url + address)
+        page.goto(paced_gateway.url + address)
         faint = page.evaluate(CONTRASTS)
         assert not faint
     context.close()
