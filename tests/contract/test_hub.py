@@ -14,7 +14,7 @@ from tests.conftest import Store
 from tests.harness.journal import AGES_S, Journal, journal, say
 from tests.harness.valkey import Valkey
 from worker.errors import UnknownJob
-from worker.log import hub as hub_module, reader
+from worker.log import channel, reader
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.follow import LogExpired, Trimmed
 from worker.log.hub import Hub, TooSlow
@@ -219,7 +219,7 @@ async def test_a_reader_that_leaves_takes_no_other_with_it(store: Store) -> None
 async def test_a_slow_reader_is_dropped_with_its_cursor_and_holds_nobody_up(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "_KEPT_BYTES", 10_000)
+    monkeypatch.setattr(channel, "_KEPT_BYTES", 10_000)
     async with journal(store) as job, opened(store) as hub:
         writer = await job.writer()
         await say(writer, "first ")
