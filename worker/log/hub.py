@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 #: Readers that read stored pages at a time; the others wait, and those who are live do not.
 _CATCHING_UP = 8
+#: Pause before a read that failed for a reason that passes, in seconds.
+_PAUSE_S = 0.2
 
 
 class Hub(Generic[T]):
@@ -215,4 +217,5 @@ class Reader(Generic[T]):
                 return reply
             if not passes(reply):
                 raise reply
+            await asyncio.sleep(_PAUSE_S)
             answered = asyncio.get_running_loop().create_future()
