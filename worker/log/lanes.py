@@ -2,7 +2,8 @@
 of replies, without a task or a future for any of it.
 
 redis-py opens the connection, in every way it knows (TLS, passwords, Unix sockets); then its socket
-is taken over. Its own pipeline costs 60 us a batch and 25 us a command, this lane 10 and 2.
+is taken over. Where its own pipeline takes 190 us of CPU for one command and 530 for twenty, this
+lane takes 54 and 89.
 """
 
 from __future__ import annotations
