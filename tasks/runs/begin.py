@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import redis
@@ -21,9 +20,8 @@ from tasks.edits.disk import read_regular
 from tasks.edits.paths import PathRefused, locate
 from tasks.edits.source import SourceFile, source_file
 from tasks.kinds import REFACTOR, sources_of
-from tasks.runs.record import Delivery, Run, SentFile, find_run, run_of, store_run
+from tasks.runs.record import Delivery, Run, SentFile, run_of, starting_with, store_run
 from worker.errors import UnknownJob
-from worker.keys import JOBS
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -54,7 +52,7 @@ def find(client: redis.Redis, run_id: str, root: Path) -> Found:
     """A run by its id, or a single job as a run of its own. What was not submitted is submitted
     now, from its root, or in another place from `root`. Raises UnknownJob, or LongstreamError for a
     job that is no refactor."""
-    run = find_run(client, _whole(client, run_id))
+    run = starting_with(client, run_id)
     if run is None:
         return _single(jobs.find(run_id), root)
     known: dict[str, tuple[list[SourceFile], str]] = {}
@@ -79,18 +77,6 @@ def find(client: redis.Redis, run_id: str, root: Path) -> Found:
             _submit(run, [(job.id, files)], instruction)
             sources += files
     return Found(run, instruction, {file.path: file for file in sources}, lost)
-
-
-def _whole(client: redis.Redis, prefix: str) -> str:
-    """The id of the one run that begins like this; else what was given."""
-    if not prefix or find_run(client, prefix) is not None:
-        return prefix
-    found: Any = client.zrevrange(JOBS, 0, -1)
-    names = [name.decode() for name in found if name.startswith(prefix.encode())]
-    # The jobs of a run have its id and a number, a single job has its id alone.
-    ids = {each for name in names for each in (name, name.rpartition("-")[0])}
-    runs = [each for each in ids if each.startswith(prefix) and find_run(client, each) is not None]
-    return runs[0] if len(runs) == 1 else prefix
 
 
 def submitted(job_id: str) -> tuple[list[SourceFile], str]:

@@ -21,7 +21,7 @@ import msgspec
 import redis
 
 from tasks.edits.source import SourceFile
-from worker.keys import run_keys
+from worker.keys import JOBS, run_keys
 from worker.routing import Choice
 from worker.terms import USUAL, Terms
 
@@ -115,6 +115,20 @@ def store_run(client: redis.Redis, run: Run, age_s: int) -> None:
 def find_run(client: redis.Redis, run_id: str) -> Run | None:
     stored: Any = client.get(run_keys(run_id).record)
     return None if stored is None else msgspec.json.decode(stored, type=Run)
+
+
+def starting_with(client: redis.Redis, prefix: str) -> Run | None:
+    """The one run whose id begins like this; None when there is none, or several are."""
+    if not prefix.strip():
+        return None
+    if (run := find_run(client, prefix)) is not None:
+        return run
+    found: Any = client.zrevrange(JOBS, 0, -1)
+    names = [name.decode() for name in found if name.startswith(prefix.encode())]
+    # The jobs of a run have its id and a number, a single job has its id alone.
+    ids = {each for name in names for each in (name, name.rpartition("-")[0])}
+    runs = [run for each in ids if each.startswith(prefix) and (run := find_run(client, each))]
+    return runs[0] if len(runs) == 1 else None
 
 
 class Journal:

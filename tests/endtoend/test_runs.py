@@ -170,6 +170,16 @@ def test_a_file_that_vanished_or_changed_meanwhile_is_named(cli: Cli) -> None:
     assert (cli.work / "src/deep/c.py").read_text().startswith(MARK)
 
 
+def test_a_run_is_cancelled_with_all_its_jobs(cli: Cli) -> None:
+    run = cli.submitted("refactor", "src", "-m", "x", "-y", "--each", "--model", "sim:long")
+    told = cli.run("cancel", run[:9], "--json")
+    assert told.code == 0, told
+    assert [item["job"] for item in told.objects()] == [f"{run}-{n}" for n in (1, 2, 3)]
+    done = cli.run("refactor", "--resume", run)
+    assert done.code in (1, 4), done
+    assert done.err.count("missing, job") + done.err.count(": changed") == 3
+
+
 DIES_IN_SUBMIT = """
 import os, sys
 from tasks.runs import begin
