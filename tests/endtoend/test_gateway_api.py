@@ -25,7 +25,13 @@ def api(gateway: Gateway) -> Any:
     return schemathesis.openapi.from_url(f"{gateway.url}/openapi.json")
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        GenerationMode.POSITIVE,
+        pytest.param(GenerationMode.NEGATIVE, marks=pytest.mark.slow),
+    ],
+)
 def test_every_answer_is_one_that_is_described(api: Any, mode: GenerationMode) -> None:
     """What is sent is made of the description, right and wrong; what comes back is held to it."""
     tried = 0

@@ -72,6 +72,7 @@ def test_a_port_that_is_taken_is_named(cli: Cli) -> None:
     assert f"cannot listen on 127.0.0.1 port {port}" in done.err
 
 
+@pytest.mark.slow
 def test_up_serves_the_page_and_down_ends_it(cli: Cli) -> None:
     with cli.start("up") as up:
         address = cli.stack.state / "gateway.url"

@@ -116,6 +116,7 @@ def test_the_text_is_the_simulators_though_gateway_and_network_fail(
     assert status_on(page) == "Ended: completed"
 
 
+@pytest.mark.slow
 def test_the_page_comes_back_after_a_proxy_had_nobody_behind_it(
     paced: Cluster, paced_gateway: Gateway, page: Page, tmp_path: Path
 ) -> None:
