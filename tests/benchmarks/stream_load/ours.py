@@ -10,6 +10,7 @@ since leases last longer than the run. A job that ends makes room for a new one.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -108,6 +109,8 @@ class Jobs:
 
 def main(redis_path: str, provider: str, streams: int) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    # As the worker's command does: what is loaded stays, and is no business of the collector.
+    gc.freeze()
     jobs = Jobs(settings_for(redis_path, provider))
     jobs.begin(range(streams))
     print("ready", flush=True)
