@@ -30,10 +30,10 @@ class Sent:
         return payload, entries.check_behind(payload, self._checks[-1])
 
     def add(self, entry: entries.Entry) -> None:
-        payload, check = self.checked(entry)
+        payload = entries.encode(entry)
         self._documents += payload
         self._ends.append(len(self._documents))
-        self._checks.append(check)
+        self._checks.append(entries.check_behind(payload, self._checks[-1]))
 
     def check(self, seq: int) -> int:
         return self._checks[seq]

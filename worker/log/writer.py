@@ -238,16 +238,15 @@ class Writer:
         for part in parts:
             if isinstance(part, str):
                 texts.append(part)
-                continue
-            offset = self._say(texts, offset)
-            texts.clear()
-            self._sent.add(part)
+            else:
+                offset, texts = self._say(texts, offset), []
+                self._sent.add(part)
         self._say(texts, offset)
         return taken
 
     def _say(self, texts: Sequence[str], offset: int) -> int:
         """Make one entry of pieces of text that follow each other; where the next begins."""
-        if text := "".join(texts):
+        if text := texts[0] if len(texts) == 1 else "".join(texts):
             self._sent.add(entries.Text(offset=offset, text=text))
         return offset + len(text)
 

@@ -48,17 +48,14 @@ class Answer:
         self.over = False
         #: Parsed events so far, for the progress clock.
         self.events = 0
+        #: How long the end may still be waited for; None while the answer is under way.
+        self.grace_s: float | None = None
         self._type = content_type
         self._inflate = inflate_for(encoding)
         self._decoder = Decoder(LIMIT_BYTES)
         self._body: Body | None = None
         self._begun = b""
         self._json = bytearray()
-
-    @property
-    def grace_s(self) -> float | None:
-        """How long the end may still be waited for; None while the answer is under way."""
-        return self.dialect.grace_s
 
     def feed(self, data: bytes) -> list[Happening]:
         """What these bytes bring, the end included when they are the end."""
@@ -75,9 +72,10 @@ class Answer:
             return []
         self.events += len(events)
         happenings = self.dialect.feed(events)
+        self.grace_s = self.dialect.grace_s
         if self.dialect.failed is not None:
             self._fail(self.dialect.failed)
-        elif self.dialect.grace_s == 0.0:
+        elif self.grace_s == 0.0:
             happenings += self.conclude()
         return happenings
 
