@@ -36,6 +36,13 @@ class TaskLacking(LongstreamError):
     """A job's task is defined in code that this worker was not started with."""
 
 
+def _knows(app: Celery, task: str) -> bool:
+    """A worker has imported its tasks when it starts; another process may not have yet."""
+    if task not in app.tasks:
+        app.loader.import_default_modules()
+    return task in app.tasks
+
+
 def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None:
     """Publish the job's message, or settle a lease whose job has no record any more. Raises
     TaskLacking."""
@@ -46,7 +53,7 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         return
     assert isinstance(stored, bytes)
     message = Message.load(stored)
-    if message.headers["task"] not in app.tasks:
+    if not _knows(app, message.headers["task"]):
         # Celery would throw the message away, and fail a job that another worker can run.
         raise TaskLacking(
             f"this worker has no task {message.headers['task']}: start it with the code that "

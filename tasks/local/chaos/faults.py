@@ -84,8 +84,6 @@ async def _cut(stage: Stage, worker: Worker, *, readers: bool) -> None:
 
 def _send_again(stage: Stage, client: redis.Redis, draw: float) -> bool:
     """The message of a running job once more: to the worker that has it, and to another."""
-    # Who publishes must know the task, as a worker does.
-    app.loader.import_default_modules()
     heard_of = alive(client, stage.settings)
     for pool in stage.settings.pools:
         held: Any = client.hgetall(pool_keys(pool).held)
