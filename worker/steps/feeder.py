@@ -28,9 +28,11 @@ from worker.steps.keeper import ALIVE_BEATS
 from worker.steps.publish import TaskLacking
 from worker.store import BLOCK_S, connect
 
-#: Jobs handed over that may wait to be begun. A start takes about 7 ms; a thousand at once would
-#: outlast their hand-off time, be granted again while their messages wait, and dropped one by one.
-_AHEAD = 64
+#: Jobs handed over that may wait to be begun, for each second of the hand-off time, and at least. A
+#: start takes about 7 ms, and twenty times that where a core is hard to get. A thousand at once
+#: would outlast their hand-off time, and be granted again while their messages wait.
+_AHEAD_PER_S = 6.4
+_AHEAD_LEAST = 8
 #: How soon it is looked whether some of them have begun, in seconds.
 _AHEAD_S = 0.05
 
@@ -75,6 +77,7 @@ class Feeder:
         self._discard = discard
         self._revive = revive
         self._running = running
+        self._ahead = max(_AHEAD_LEAST, int(settings.worker.handoff_s * _AHEAD_PER_S))
         self._revived_at = time.monotonic()
         self._epochs: dict[str, str] = {}
         self._closing = threading.Event()
@@ -155,7 +158,7 @@ class Feeder:
     def _ask(self, client: redis.Redis) -> tuple[int, float]:
         """Ask each pool; the slots left free, and how long nothing will change by itself."""
         slots = self._settings.worker.concurrency
-        most = slots if self._running is None else min(slots, self._running() + _AHEAD)
+        most = slots if self._running is None else min(slots, self._running() + self._ahead)
         loads = self._loads(client)
         sleep_s = math.inf
         for name in self._settings.pools:
