@@ -151,6 +151,7 @@ def test_objects_tell_the_jobs_the_files_and_the_result(cli: Cli) -> None:
     assert sorted(result["written"]) == ["src/a.py", "src/b.py", "src/deep/c.py"]
 
 
+@pytest.mark.slow
 def test_detached_and_delivered_later_from_anywhere(cli: Cli, tmp_path_factory: Any) -> None:
     run = cli.submitted("refactor", "src", "-m", "tidy up", "-y", "--each", "--apply")
     root, cli.work = cli.work, tmp_path_factory.mktemp("elsewhere")
@@ -170,6 +171,7 @@ def test_a_file_that_vanished_or_changed_meanwhile_is_named(cli: Cli) -> None:
     assert (cli.work / "src/deep/c.py").read_text().startswith(MARK)
 
 
+@pytest.mark.slow
 def test_a_run_is_cancelled_with_all_its_jobs(cli: Cli) -> None:
     run = cli.submitted("refactor", "src", "-m", "x", "-y", "--each", "--model", "sim:long")
     told = cli.run("cancel", run[:9], "--json")
@@ -227,6 +229,7 @@ ODD = {
 }
 
 
+@pytest.mark.slow
 def test_odd_names_and_forms_come_back_as_they_were(cli: Cli) -> None:
     odd = cli.work / "odd"
     odd.mkdir()
@@ -276,7 +279,7 @@ def test_kill_9_of_the_command_and_a_worker_writes_nothing_twice(
     cli = Cli(
         tmp_path_factory.mktemp("state"),
         tmp_path,
-        LONGSTREAM_SIMULATOR_SPEED="15",
+        LONGSTREAM_SIMULATOR_SPEED="30",
         LONGSTREAM_WORKER__LEASE_S="2",
         LONGSTREAM_WORKER__RENEW_S="0.5",
     )

@@ -95,3 +95,9 @@ def test_a_correction_that_breaks_the_form_is_final() -> None:
     again.take("Sorry.")
     with pytest.raises(AnswerError, match="there is no file block in it"):
         again.finish()
+
+
+@pytest.mark.parametrize("path", ["A.py", "./a.py", "b b.py ", "../a.py", "/a.py", "a.py/"])
+def test_a_path_that_only_looks_like_a_sent_one_is_none(path: str) -> None:
+    error = broken(block(B, path, "a = 2\n"))
+    assert "is not one of the files that were sent" in str(error)
