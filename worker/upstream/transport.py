@@ -1,4 +1,5 @@
-"""The only file that knows the HTTP library: requests out, raw bytes and plain failures in.
+"""The only file that knows the HTTP library: requests out, raw bytes and plain failures in. Of what
+lies under that library, `wire` knows the sockets.
 
 HTTP/1.1 only, since one connection of HTTP/2 takes all its streams down with it; redirects are not
 followed, since a POST would become a GET; TCP keepalive on every connection, proxied or not.
