@@ -260,3 +260,19 @@ def test_done_snapshots_after_any_deltas_repeat_nothing(text: str, places: list[
 
     happenings = run(*events, event("output_text.done", item_id="m", text=text), completed())
     assert text_of(happenings) == text
+
+
+def test_the_last_text_is_stored_with_its_point_and_the_end_is_told_again() -> None:
+    """Who dies between the two is followed by who must not hear that text once more."""
+    responses = Responses()
+    created = event("created", response={"id": "r", "background": True}, sequence_number=0)
+    text = event("output_text.delta", delta="a", item_id="m", sequence_number=1)
+    done = event("completed", response={"id": "r", "status": "completed"}, sequence_number=2)
+    responses.feed([created])
+    happenings = responses.feed([text, done])
+    (point,) = [each for each in happenings if isinstance(each, Resumable)]
+    assert point == Resumable("r", 1)
+
+    again = Responses(resumed=point, said="a")
+    assert text_of(again.feed([text, done])) == ""
+    assert isinstance(again.finish()[-1], Finished)

@@ -84,18 +84,20 @@ class Responses:
     def feed(self, events: list[Event]) -> list[Happening]:
         """What these events bring. `Finished` is never among it; `finish` gives that."""
         out: list[Happening] = []
-        before = self._seen
+        before = point = self._seen
         for document in self._documents.take(events):
             if isinstance(document, Sentinel) or self._end is not None:
                 self.notes["after_the_end" if self._end else "sentinel"] += 1
                 continue
-            rough = isinstance(document, dict)
+            rough, last = isinstance(document, dict), self._seen
             self._event(rough_event(document) if rough else document, out, rough)  # type: ignore[arg-type]
+            # Until the end is stored, it must be told again, and the text before it must not.
+            point = self._seen if self._end is None else last
             if self.failed is not None:
                 break
         self.failed = self.failed or (self._documents.failed if self._end is None else None)
-        if self._background and self._response_id and self._seen > before and self._end is None:
-            out.append(Resumable(self._response_id, self._seen))
+        if self._background and self._response_id and point > before:
+            out.append(Resumable(self._response_id, point))
         return _merged(out)
 
     def whole(self, body: bytes) -> list[Happening]:
