@@ -139,16 +139,16 @@ def test_a_cursor_of_other_jobs_is_refused(client: httpx.Client) -> None:
 def test_a_reader_of_a_gateway_that_is_killed_goes_on_without_loss(
     shared: Cluster, gateway: Gateway, client: httpx.Client
 ) -> None:
-    job = submitted(client, model="sim:slow")
+    job = submitted(client, model="sim:stall")
     page, killed = Page(), 0
     source = EventSource(client, f"/jobs/{job}/events")
     for event in source.events():
         page.take(event)
-        if event.name == "text" and killed < 2 and len(page.text) > 50 * (killed + 1):
+        if (killed, event.name) in ((0, "text"), (1, "status")):
             killed += 1
             gateway.restart()
-            if killed == 2:
-                client.post(f"/jobs/{job}/cancel")
+        elif killed == 2 and event.name == "status":
+            client.post(f"/jobs/{job}/cancel")
     assert killed == 2
     assert page.text == reader.text_of(shared.client, job)
 
