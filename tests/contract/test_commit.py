@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.conftest import Store
 from worker.log import commit as commit_module
 from worker.log.commit import GroupCommit
+from worker.log.lanes import Lane, Lost, Replied, opened
 from worker.scripts import Script
 from worker.seeing.meters import Meters
 from worker.store import connect_async
@@ -145,3 +149,50 @@ async def test_a_store_that_answers_is_never_taken_for_one_that_does_not(
 
     assert meters.unreachable.values == {}
     assert sum(meters.exchange.of().counts) == sum(meters.batch.of().counts) > 0
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+async def test_no_batch_leaves_beside_another_after_a_loss_in_the_moment_before_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch that was about to leave and the try after the loss are one and the same."""
+    told: list[str] = []
+
+    async def watched(client: Redis, replied: Replied, lost: Lost) -> Lane:
+        lane = await opened(client, lambda replies: (told.append("<"), replied(replies))[1], lost)
+        send = lane.send
+        monkeypatch.setattr(lane, "send", lambda packed: (told.append(">"), send(packed))[1])
+        return lane
+
+    monkeypatch.setattr(commit_module, "opened", watched)
+    group = GroupCommit(store.aio())
+    async with asyncio.timeout(10):
+        await group.command("PING")
+        said = [asyncio.create_task(group.command("ECHO", "late"))]
+        await asyncio.sleep(0)
+        assert group._lane is not None
+        group._lane.close(RedisConnectionError("lost"))
+
+        until = asyncio.get_running_loop().time() + 0.2
+        while asyncio.get_running_loop().time() < until:
+            said.append(asyncio.create_task(group.command("PING")))
+            await asyncio.sleep(0)
+        await asyncio.gather(*said)
+    await group.close()
+
+    assert ">>" not in "".join(told)
+
+
+async def test_what_nobody_waits_for_any_more_is_not_kept_while_the_store_is_away() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"redis://127.0.0.1:{nobody.getsockname()[1]}/0"
+        group = GroupCommit(connect_async(url))
+        for _ in range(20):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await group.command("PING")
+        async with asyncio.timeout(5):
+            while group._pending:
+                await asyncio.sleep(0.01)
+        await group.close()

@@ -45,8 +45,8 @@ _log = structlog.get_logger()
 
 
 class _Call:
-    """`command` is made when it is first sent, and then kept for when it must be sent again. A
-    `future` that is done tells that nobody waits for the reply any more."""
+    """`command` is made when it is first sent, and then kept for when it must be sent again. When
+    its `future` is done, nobody waits for the reply any more."""
 
     __slots__ = ("command", "done", "future", "make", "script")
 
@@ -62,6 +62,10 @@ class _Call:
         self.script = script
         self.done = done
         self.future = future
+
+    @property
+    def is_forgotten(self) -> bool:
+        return self.future is not None and self.future.done()
 
 
 class GroupCommit:
@@ -83,7 +87,8 @@ class GroupCommit:
         self._unmeasured = 0
         self._sent_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._pause: asyncio.TimerHandle | None = None
+        #: The one flush that is to come.
+        self._due: asyncio.Handle | None = None
 
     def send(self, script: Script, make: Callable[[], list[Any]], done: Done) -> None:
         """Runs the script and tells `done` its reply, an exception if it was an error. `make` gives
@@ -105,9 +110,9 @@ class GroupCommit:
     async def close(self) -> None:
         """Give up what is pending and close the connection."""
         self._busy = True
-        for timer in (self._timer, self._pause, self._opening):
-            if timer is not None:
-                timer.cancel()
+        for coming in (self._timer, self._due, self._opening):
+            if coming is not None:
+                coming.cancel()
         for call in (*self._flying, *self._pending):
             if call.future is not None:
                 call.future.cancel()
@@ -126,7 +131,7 @@ class GroupCommit:
         if not self._busy:
             self._busy = True
             # Not at once: what else came in this turn of the loop goes with it.
-            self._loop.call_soon(self._flush)
+            self._due = self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Send what is pending, a batch of it; while it is under way, the next collects."""
@@ -137,7 +142,7 @@ class GroupCommit:
         packed, size, taken = [], 0, 0
         for call in self._pending:
             taken += 1
-            if call.future is not None and call.future.done():
+            if call.is_forgotten:
                 continue
             try:
                 call.command = call.command or call.make()
@@ -154,7 +159,7 @@ class GroupCommit:
         if not packed:
             self._busy = bool(self._pending)
             if self._busy:
-                self._loop.call_soon(self._flush)
+                self._due = self._loop.call_soon(self._flush)
             return
         self._sent_at = time.monotonic()
         self._unmeasured -= 1
@@ -206,8 +211,8 @@ class GroupCommit:
             pending=len(self._flying) + len(self._pending),
         )
         self._meters.unreachable.add()
-        self._pending[:0] = self._flying
-        self._flying = []
+        waited_for = (call for call in (*self._flying, *self._pending) if not call.is_forgotten)
+        self._pending, self._flying = list(waited_for), []
         if self._pending:
             self._busy = True
             self._retry()
@@ -220,7 +225,10 @@ class GroupCommit:
             self._flush()
             return
         pause_s = min(_LONGEST_PAUSE_S, 0.05 * 2**self._tries) * random.uniform(0.5, 1)  # noqa: S311
-        self._pause = self._loop.call_later(pause_s, self._flush)
+        if self._due is not None:
+            # The connection went just before a batch: two flushes would send one beside the other.
+            self._due.cancel()
+        self._due = self._loop.call_later(pause_s, self._flush)
 
     async def _open(self) -> None:
         try:
