@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -47,7 +46,7 @@ async def _events(call: Call) -> Any:
         await batches.aclose()
         # What an EventSource takes for "do not come back".
         return Response(status_code=204)
-    return EventStream(state.streams, call.grant, _one(first, batches))
+    return EventStream(state.streams, call.grant, _one(first, batches), batches.aclose)
 
 
 class Several(One, forbid_unknown_fields=True, kw_only=True):
@@ -73,7 +72,7 @@ async def _events_of_many(call: Call) -> Any:
     except TimeoutError:
         await many.close()
         raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
-    return EventStream(state.streams, call.grant, many.events())
+    return EventStream(state.streams, call.grant, many.events(), many.close)
 
 
 async def _first(batches: Any) -> list[Shown[Frame]]:
@@ -86,15 +85,14 @@ async def _first(batches: Any) -> list[Shown[Frame]]:
 
 
 async def _one(first: list[Shown[Frame]], batches: Any) -> AsyncGenerator[bytes, None]:
-    async with aclosing(batches):
-        try:
-            yield _joined(first)
-            async for batch in batches:
-                yield _joined(batch)
-        except TooSlow:
-            return
-        except LongstreamError as error:
-            yield _problem_event(error)
+    try:
+        yield _joined(first)
+        async for batch in batches:
+            yield _joined(batch)
+    except TooSlow:
+        return
+    except LongstreamError as error:
+        yield _problem_event(error)
 
 
 def _joined(batch: list[Shown[Frame]]) -> bytes:

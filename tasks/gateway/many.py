@@ -11,7 +11,6 @@ import zlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from settings.errors import LongstreamError
 from tasks.gateway.frames import Frame, event
 from tasks.gateway.problems import problem_of
 from worker.log.cursor import START, Cursor, CursorError
@@ -41,7 +40,8 @@ class Cursors:
 
 
 class Many:
-    """Reads several jobs as one. `events` yields whole events; the last one is `done`."""
+    """Reads several jobs as one. `events` yields whole events; the last one is `done`. `close` it
+    once it has begun to read."""
 
     def __init__(self, hub: Hub[Frame], jobs: list[str], cursors: Cursors, *, raw: bool) -> None:
         self._jobs = jobs
@@ -70,21 +70,19 @@ class Many:
         return frame.last and cursor == str(self._cursors.at[number]) != "0-0"
 
     async def events(self) -> AsyncGenerator[bytes, None]:
+        """Raises what nobody foresaw."""
         left = len(self._jobs)
-        try:
-            while left:
-                number, got = self._held.pop(0) if self._held else await self._queue.get()
-                if isinstance(got, list):
-                    yield b"".join([self._event(number, *shown) for shown in got])
-                    continue
-                if isinstance(got, TooSlow):
-                    return
-                left -= 1
-                if got is not None:
-                    yield self._problem(number, got)
-            yield event("done", {}, str(self._cursors))
-        finally:
-            await self.close()
+        while left:
+            number, got = self._held.pop(0) if self._held else await self._queue.get()
+            if isinstance(got, list):
+                yield b"".join([self._event(number, *shown) for shown in got])
+                continue
+            if isinstance(got, TooSlow):
+                return
+            left -= 1
+            if got is not None:
+                yield self._problem(number, got)
+        yield event("done", {}, str(self._cursors))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -97,7 +95,8 @@ class Many:
             async with aclosing(self._readers[number].batches()) as batches:
                 async for batch in batches:
                     await self._queue.put((number, batch))
-        except LongstreamError as error:
+        except Exception as error:
+            # Who sends it tells, or raises it: with nothing in the queue, it would wait for ever.
             ending = error
         await self._queue.put((number, ending))
 
@@ -116,5 +115,6 @@ class Many:
 
     def _problem(self, number: int, error: Exception) -> bytes:
         problem = problem_of(error)
-        assert problem is not None
+        if problem is None:
+            raise error
         return event("problem", {"job": self._jobs[number], "item": problem.document()})

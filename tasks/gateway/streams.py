@@ -12,12 +12,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
 import structlog
-from redis.exceptions import RedisError
 from starlette.types import Receive, Scope, Send
 
 from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY
 from tasks.gateway.problems import Problem
+from worker.faults import words_of
 
 #: A silent stream says that it lives this often, in seconds; a proxy's timer may be a minute.
 HEARTBEAT_S = 10.0
@@ -73,8 +73,9 @@ class Streams:
             if names:
                 try:
                     gone = names - await valid(sorted(names))
-                except RedisError as error:
-                    _log.warning("gateway.tokens_unread", error=str(error))
+                except Exception as error:
+                    # Whatever it is: a loop that ended would leave revoked tokens their streams.
+                    _log.warning("gateway.tokens_unread", error=words_of(error))
                     continue
                 for stream in [each for each in self._open if each.grant.name in gone]:
                     stream.cut()
@@ -94,13 +95,15 @@ class Streams:
 
 
 class EventStream:
-    """An ASGI response. `chunks` are whole events; what it raises ends the stream."""
+    """An ASGI response. `chunks` are whole events; what it raises ends the stream. `close` is
+    called at the end, and also when no chunk was ever asked for, as for a HEAD."""
 
     def __init__(
         self,
         streams: Streams,
         grant: Grant,
         chunks: AsyncGenerator[bytes, None],
+        close: Callable[[], Awaitable[None]] | None = None,
         *,
         heartbeat: bytes = HEARTBEAT,
         retry: bytes = RETRY,
@@ -108,6 +111,7 @@ class EventStream:
         self._streams = streams
         self.grant = grant
         self._chunks = chunks
+        self._close = close
         self._heartbeat = heartbeat
         self._retry = retry
         self._sending_since: float | None = None
@@ -118,9 +122,14 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._send = send
         self._abort = scope.get("state", {}).get("abort")
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        if scope["method"] != "HEAD":
-            await self._stream(receive)
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            if scope["method"] != "HEAD":
+                await self._stream(receive)
+        finally:
+            await self._chunks.aclose()
+            if self._close is not None:
+                await self._close()
         if not self._cut or self._abort is None:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -139,11 +148,8 @@ class EventStream:
 
     async def _pass_on(self) -> None:
         await self._put(self._retry)
-        try:
-            async for chunk in self._chunks:
-                await self._put(chunk)
-        finally:
-            await self._chunks.aclose()
+        async for chunk in self._chunks:
+            await self._put(chunk)
 
     async def _put(self, chunk: bytes) -> None:
         self._sent_at = self._sending_since = time.monotonic()

@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY, frame_of
-from tasks.gateway.many import Cursors
+from tasks.gateway.many import Cursors, Many
 from tasks.gateway.page.diffs import changes_of
 from tasks.gateway.page.rendering import rendered
 from tasks.gateway.page.story import story_of
@@ -21,6 +21,7 @@ from tasks.gateway.problems import Problem
 from tasks.gateway.responses import ResponseEvents
 from tasks.gateway.streams import HEARTBEAT_S, STALL_S, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
+from worker.errors import StoreRefused
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.entries import Mode
 from worker.log.view import Cut, Status, Text
@@ -113,13 +114,52 @@ async def test_a_stream_whose_token_is_gone_ends(monkeypatch: pytest.MonkeyPatch
     grant = Grant(name="over", scopes=frozenset())
     stream = EventStream(streams, grant, endless(b"one"))
 
+    answers = iter([StoreRefused("WRONGTYPE"), set[str]()])
+
     async def valid(_: list[str]) -> set[str]:
-        return set()
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return answer
 
     watch = asyncio.create_task(streams.end_revoked(valid))
     await asyncio.wait_for(stream(client.scope(), client.receive, client.send), 5)
     assert not watch.done()
     watch.cancel()
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_what_a_stream_was_given_is_closed_whether_or_not_it_was_read(method: str) -> None:
+    client, streams, closed = Client(), Streams(10), asyncio.Event()
+
+    async def close() -> None:
+        closed.set()
+
+    client.left.set()
+    stream = EventStream(streams, LOCAL, endless(b"one"), close)
+    await stream(client.scope() | {"method": method}, client.receive, client.send)
+    assert closed.is_set()
+
+
+async def test_what_nobody_foresaw_in_one_of_many_jobs_ends_the_stream_of_all() -> None:
+    class Broken:
+        def reader(self, job_id: str, *_: object, raw: bool) -> Broken:
+            return self
+
+        async def batches(self) -> AsyncGenerator[list[Any], None]:
+            yield [("1-0", frame_of(Text(cursor="1-0", offset=0, text="one")))]
+            raise RuntimeError("a bug")
+
+    async def read(many: Many) -> None:
+        async for _ in many.events():
+            pass
+
+    hub: Any = Broken()
+    many = Many(hub, ["a", "b"], Cursors(["a", "b"], None), raw=False)
+    async with asyncio.timeout(5):
+        assert not await many.nothing_left()
+        with pytest.raises(RuntimeError, match="a bug"):
+            await read(many)
+    await many.close()
 
 
 async def test_there_is_room_for_so_many_and_none_while_it_stops() -> None:
