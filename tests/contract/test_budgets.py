@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,10 +19,11 @@ from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
 from worker.admission.line import Ticket, run
 from worker.admission.waiting import queues
-from worker.keys import job_keys, pool_keys
+from worker.keys import books_key, job_keys, pool_keys
 from worker.ledger import booking
 from worker.ledger.allowed import BudgetSpent, refuse_spent, refuse_unpriced
 from worker.ledger.booking import Payer
+from worker.ledger.purse import Purse
 from worker.ledger.spending import Spending
 from worker.log import reader
 from worker.log.commit import GroupCommit
@@ -202,6 +205,40 @@ async def test_a_running_stream_is_stopped_when_the_day_is_spent(store: Store) -
     assert verdict.outcome is Outcome.INCOMPLETE
     assert verdict.reason.startswith("stopped by the budget of everybody: ")
     assert reader.text_of(store.sync, JOB) == "word " * provider.said
+
+
+async def test_books_that_can_not_be_read_are_no_reason_to_give_up_an_answer(store: Store) -> None:
+    books = books_key(datetime.now(UTC).date().isoformat())
+
+    async def spoil() -> None:
+        async with asyncio.timeout(10):
+            while store.sync.xlen(KEYS.log) < 2:
+                await asyncio.sleep(0.005)
+        store.sync.set(books, "no hash", ex=100)
+
+    (verdict, provider), _ = await asyncio.gather(
+        attempt(store, {"budget": Budget(day_usd=1e6)}, tokens=1500), spoil()
+    )
+
+    assert isinstance(verdict, Sealed)
+    assert (verdict.outcome, provider.said) == (Outcome.COMPLETED, 1500)
+
+
+async def test_streams_of_a_process_count_together_and_each_for_its_tenant(store: Store) -> None:
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    spend(store, 1.0)
+    whole: Any = {"prices": PRICES, "budget": Budget(day_usd=9)}
+    settings = Settings(**whole, tenants={"acme": Tenant(day_usd=5), "other": Tenant(day_usd=5)})
+    commit = GroupCommit(store.aio())
+    purse = Purse(settings, commit)
+    try:
+        for tenant, usd in (("acme", 2), ("acme", 0.5), ("other", 0.25)):
+            purse.begin(tenant, partial(Decimal, usd))
+        left = {t: [limit.left for limit in await purse.limits(t, now)] for t in ("acme", "other")}
+    finally:
+        await commit.close()
+
+    assert left == {"acme": [Decimal("5.25"), Decimal("1.5")], "other": [5.25, Decimal("4.75")]}
 
 
 def test_a_spent_budget_refuses_new_jobs_with_the_way_out(store: Store) -> None:

@@ -8,7 +8,7 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.keys import books_key
 from worker.ledger.booking import day_of
-from worker.ledger.limits import limits_of
+from worker.ledger.limits import limits_of, spent_of
 from worker.ledger.totals import rows_of
 from worker.terms import Terms
 
@@ -36,6 +36,6 @@ def refuse_spent(client: redis.Redis, settings: Settings, tenant: str, now_ms: i
         return
     books = client.hgetall(books_key(day_of(now_ms)))
     rows = rows_of(day_of(now_ms), books)  # type: ignore[arg-type]
-    for limit in limits_of(settings, tenant, rows, now_ms):
+    for limit in limits_of(settings, tenant, spent_of(rows, settings), now_ms):
         if limit.left <= 0 and limit.action == "stop":
             raise BudgetSpent(f"{limit.over().reason}: raise it in longstream.toml, or wait")

@@ -11,7 +11,6 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -21,7 +20,8 @@ import structlog
 from settings.model import Settings
 from settings.prices import Price
 from worker.cost import cost_of, exact
-from worker.ledger.limits import Over
+from worker.faults import words_of
+from worker.ledger.limits import Limit, Over
 from worker.ledger.paying import Paying
 from worker.ledger.purse import Purse
 from worker.ledger.totals import cost_of_all
@@ -78,8 +78,7 @@ class Guard:
         finally:
             looking.cancel()
             self.purse.end(number)
-            with suppress(asyncio.CancelledError):
-                await looking
+            await asyncio.wait({looking})
 
     def produced(self, tokens: int) -> None:
         """Called as the answer comes, with the tokens of it so far."""
@@ -121,12 +120,24 @@ class Guard:
         """Now and then, whether the day's budgets still allow the stream."""
         while not self.reason:
             await asyncio.sleep(_LOOK_S)
-            for limit in await self.purse.limits(self._tenant, self.paying.now_ms()):
+            for limit in await self._limits():
                 if limit.left > 0 or self._is_warning(limit.over()) or limit.action == "hold":
                     continue
                 self.reason = f"stopped by the {limit.over().reason}"
                 self.stop()
                 return
+
+    async def _limits(self) -> list[Limit]:
+        """The budgets of the day; none when they can not be read: a stream that has begun is not
+        given up for that."""
+        try:
+            return await self.purse.limits(self._tenant, self.paying.now_ms())
+        except Exception as error:
+            says = words_of(error)
+            if says not in self._warned:
+                self._warned.add(says)
+                _log.error("budget.unread", job=self.paying.job_id, says=says)
+            return []
 
     def _is_warning(self, over: Over) -> bool:
         if over.action != "warn":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from settings.budgets import Action
+from settings.budgets import Action, Budget
 from settings.model import Settings
 from worker.cost import exact
 from worker.ledger.totals import Row, cost
@@ -41,25 +42,39 @@ class Limit:
         return Over(reason, self.action, self.until_ms)
 
 
-def limits_of(
-    settings: Settings,
-    tenant: str,
+#: USD by tenant; of everybody together under None.
+Spent = Mapping[str | None, Decimal]
+
+
+def spent_of(
     rows: Iterable[Row],
-    now_ms: int,
+    settings: Settings,
     running: Iterable[tuple[str, Callable[[], Decimal]]] = (),
-) -> list[Limit]:
-    """What is left of the day's budgets, by the day's books and what runs beside them."""
-    rows, running, found = list(rows), list(running), []
-    budgets = [("everybody", settings.budget, "")]
+) -> Spent:
+    """What the books of a day say, and what each of `running` has cost its tenant so far."""
+    spent: dict[str | None, Decimal] = defaultdict(Decimal)
+    for row in rows:
+        usd = cost((row,), settings).usd
+        spent[row.tenant] += usd
+        spent[None] += usd
+    for tenant, so_far in running:
+        usd = so_far()
+        spent[tenant] += usd
+        spent[None] += usd
+    return spent
+
+
+def limits_of(settings: Settings, tenant: str, spent: Spent, now_ms: int) -> list[Limit]:
+    """What is left of every budget of the day that holds for `tenant`."""
+    found = []
+    budgets: list[tuple[str, Budget, str | None]] = [("everybody", settings.budget, None)]
     if tenant in settings.tenants:
         budgets.append((f"tenant {tenant}", settings.tenants[tenant], tenant))
-    for whose, budget, only in budgets:
+    for whose, budget, payer in budgets:
         if budget.day_usd is None:
             continue
         usd = exact(budget.day_usd)
-        spent = cost((row for row in rows if not only or row.tenant == only), settings).usd
-        streams = (so_far() for owner, so_far in running if not only or owner == only)
-        left = usd - spent - sum(streams, Decimal(0))
+        left = usd - spent.get(payer, Decimal(0))
         found.append(Limit(whose, usd, left, budget.action, _next_day(now_ms)))
     return found
 

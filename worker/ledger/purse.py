@@ -1,12 +1,15 @@
 """What may still be spent, for all streams of a process.
 
 The books of the day are read at most once in a while, and only when somebody has a budget. What the
-streams of this process have produced meanwhile is added; what runs in other processes counts when
-it ends, so all together may pass a limit by what they have in flight.
+streams of this process have produced meanwhile is added, for all of them at once: were it added for
+each that looks, a thousand would add up a million. What runs in other processes counts when it
+ends, so all together may pass a limit by what they have in flight.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +18,14 @@ from decimal import Decimal
 from settings.model import Settings
 from worker.keys import books_key
 from worker.ledger.booking import day_of
-from worker.ledger.limits import Limit, limits_of
-from worker.ledger.totals import Row, rows_of
+from worker.ledger.limits import Limit, Spent, limits_of, spent_of
+from worker.ledger.totals import rows_of
 from worker.log.commit import GroupCommit
 
 #: The books are read again after this time, in seconds.
 _FRESH_S = 1.0
+#: And what the streams have produced is added up again after this time, in seconds.
+_SUMMED_S = 0.25
 
 
 @dataclass(slots=True)
@@ -29,10 +34,13 @@ class Purse:
 
     settings: Settings
     commit: GroupCommit
-    _read_at: float = -float("inf")
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _read_at: float = -math.inf
     _day: str = ""
-    _rows: list[Row] = field(default_factory=list)
+    _booked: Spent = field(default_factory=dict)
     _running: dict[int, tuple[str, Callable[[], Decimal]]] = field(default_factory=dict)
+    _summed_at: float = -math.inf
+    _in_flight: Spent = field(default_factory=dict)
 
     @property
     def is_watched(self) -> bool:
@@ -53,12 +61,24 @@ class Purse:
         """Every budget of the day that holds for `tenant`."""
         if not self.is_watched:
             return []
-        await self._refresh(now_ms)
-        return limits_of(self.settings, tenant, self._rows, now_ms, self._running.values())
+        async with self._reading:
+            await self._read(now_ms)
+        self._sum_up()
+        spent = {
+            payer: self._booked.get(payer, Decimal(0)) + self._in_flight.get(payer, Decimal(0))
+            for payer in (None, tenant)
+        }
+        return limits_of(self.settings, tenant, spent, now_ms)
 
-    async def _refresh(self, now_ms: int) -> None:
+    async def _read(self, now_ms: int) -> None:
         day = day_of(now_ms)
         if day == self._day and time.monotonic() < self._read_at + _FRESH_S:
             return
         raw = await self.commit.command("HGETALL", books_key(day))
-        self._rows, self._day, self._read_at = rows_of(day, raw), day, time.monotonic()
+        self._booked = spent_of(rows_of(day, raw), self.settings)
+        self._day, self._read_at = day, time.monotonic()
+
+    def _sum_up(self) -> None:
+        if time.monotonic() >= self._summed_at + _SUMMED_S:
+            self._in_flight = spent_of((), self.settings, self._running.values())
+            self._summed_at = time.monotonic()
