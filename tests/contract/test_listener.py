@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
 from settings.errors import SettingsError
 from settings.model import Settings, WorkerSettings
@@ -51,6 +52,18 @@ def test_only_what_is_there_can_be_asked_for(address: tuple[str, int]) -> None:
     assert status(address, "/metrics?name=x") == 200
     assert [status(address, path) for path in ("/", "/healthz/", "/../healthz", "//")] == [404] * 4
     assert [status(address, method=method) for method in ("POST", "HEAD", "X")] == [501] * 3
+
+
+def test_a_part_that_fails_is_answered_as_a_bug_and_logged(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Settings) -> None:
+        raise KeyError("pool")
+
+    monkeypatch.setattr(module, "readiness", broken)
+    with capture_logs() as logs:
+        assert status(address, "/readyz?x=1") == 500
+    assert [(line["event"], line["path"]) for line in logs] == [("listener.failed", "/readyz")]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
+import structlog
 
 from settings.errors import SettingsError
 from settings.model import Settings
@@ -36,6 +37,8 @@ _AT_ONCE = 64
 _OWN_PORT = "each worker of a host needs a port of its own, or port 0 for any free one"
 _JSON = "application/json"
 Answer = tuple[int, str, bytes]
+
+_log = structlog.get_logger()
 
 
 class Listener:
@@ -142,15 +145,26 @@ class _Handler(BaseHTTPRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        assert isinstance(self.server, _Server)
-        route = self.server.routes.get(self.path.partition("?")[0])
-        status, kind, body = (404, "text/plain", b"not found\n") if route is None else route()
+        status, kind, body = self._answer()
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
         self.wfile.write(body)
+
+    def _answer(self) -> Answer:
+        assert isinstance(self.server, _Server)
+        path = self.path.partition("?")[0]
+        route = self.server.routes.get(path)
+        if route is None:
+            return HTTPStatus.NOT_FOUND, "text/plain", b"not found\n"
+        try:
+            return route()
+        except Exception:
+            _log.exception("listener.failed", path=path)
+            said = b"this is a bug; the worker's log says more\n"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, "text/plain", said
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Probes come every few seconds: they are no news."""
