@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from settings.catalogue import SETTINGS
+from settings.catalogue import SETTINGS, Setting
 from settings.problems import Problems
 from settings.wording import did_you_mean, place, shown
 
@@ -104,3 +104,17 @@ def refuse_unknown(
             problems.add(
                 f"{f'{where}.' if where else ''}{place(name)}: unknown setting{hint} ({origin})"
             )
+
+
+def values_in(
+    known: Iterable[Setting], table: Mapping[str, Any], origin: str, problems: Problems
+) -> dict[str, Any]:
+    """What `table` says of each of `known`, by field, as far as it can be read."""
+    values: dict[str, Any] = {}
+    for setting in known:
+        if setting.path[-1] in table:
+            try:
+                values[setting.path[-1]] = setting.parse(table[setting.path[-1]], is_text=False)
+            except ValueError as error:
+                problems.add(f"{setting.name}: {error} ({origin})")
+    return values

@@ -3,7 +3,7 @@ routes and fallbacks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from settings.budgets import Tenant
 from settings.catalogue import Setting, price_settings, tenant_settings
-from settings.file import Document, refuse_unknown
+from settings.file import Document, refuse_unknown, values_in
 from settings.prices import Price
 from settings.problems import Problems
 from settings.routing import Route
@@ -82,18 +82,5 @@ def _tables(
         known = tuple(settings_of(name))
         fields = [setting.path[-1] for setting in known]
         refuse_unknown(table, fields, where, document.name, problems)
-        found[name] = _values(known, table, document.name, problems)
+        found[name] = values_in(known, table, document.name, problems)
     return found
-
-
-def _values(
-    known: Iterable[Setting], table: Mapping[str, Any], origin: str, problems: Problems
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for setting in known:
-        if setting.path[-1] in table:
-            try:
-                values[setting.path[-1]] = setting.parse(table[setting.path[-1]], is_text=False)
-            except ValueError as error:
-                problems.add(f"{setting.name}: {error} ({origin})")
-    return values

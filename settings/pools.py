@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from settings.catalogue import Setting, limits_of, limits_of_family
-from settings.file import Document, refuse_unknown
+from settings.catalogue import limits_of, limits_of_family
+from settings.file import Document, refuse_unknown, values_in
 from settings.keys import KeyTable
 from settings.model import ROLLING_DAY, Account, Family, Pool
 from settings.problems import Problems
@@ -23,24 +23,11 @@ def accounts_in(document: Document, problems: Problems) -> dict[str, Account]:
 def _account(name: str, table: Mapping[str, Any], origin: str, problems: Problems) -> Account:
     known = [*(setting.path[-1] for setting in limits_of(name)), "families"]
     refuse_unknown(table, known, f"accounts.{name}", origin, problems)
-    values = _limits(limits_of(name), table, origin, problems)
+    values = values_in(limits_of(name), table, origin, problems)
     zone = values.get("day_zone", "UTC")
     if not _is_zone(zone):
         problems.add(f"accounts.{name}.day_zone: there is no time zone {shown(zone)} ({origin})")
     return Account(name=name, families=_families(name, table, origin, problems), **values)
-
-
-def _limits(
-    known: Iterable[Setting], table: Mapping[str, Any], origin: str, problems: Problems
-) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for setting in known:
-        if setting.path[-1] in table:
-            try:
-                values[setting.path[-1]] = setting.parse(table[setting.path[-1]], is_text=False)
-            except ValueError as error:
-                problems.add(f"{setting.name}: {error} ({origin})")
-    return values
 
 
 def _families(
@@ -55,7 +42,7 @@ def _families(
     for models, limits in tables.items():
         known = limits_of_family(account, models)
         refuse_unknown(limits, [s.path[-1] for s in known], f"{where}.{models}", origin, problems)
-        found.append(Family(models=models, **_limits(known, limits, origin, problems)))
+        found.append(Family(models=models, **values_in(known, limits, origin, problems)))
     return tuple(found)
 
 
