@@ -216,6 +216,31 @@ async def test_a_reader_that_leaves_takes_no_other_with_it(store: Store) -> None
         assert hub.channels == 0
 
 
+async def test_what_fails_for_the_readers_of_one_log_fails_no_other(store: Store) -> None:
+    def shape(item: Followed) -> Followed:
+        if isinstance(item, Text) and item.text == "unshapely":
+            raise ZeroDivisionError
+        return item
+
+    assert store.url is not None
+    async with (
+        journal(store) as good,
+        journal(store, job_id="bad") as bad,
+        Hub[Followed](store.url, shape) as hub,
+    ):
+        writers = [await good.writer(), await bad.writer()]
+        readings = [Reading(hub, good.job_id), Reading(hub, bad.job_id)]
+        async with asyncio.timeout(10):
+            while hub.channels < 2:
+                await asyncio.sleep(0.005)
+            await say(writers[1], "unshapely")
+            with pytest.raises(ZeroDivisionError):
+                await readings[1].task
+        await say(writers[0], "goes on")
+        await readings[0].until("goes on")
+        await readings[0].leave()
+
+
 async def test_a_slow_reader_is_dropped_with_its_cursor_and_holds_nobody_up(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -161,17 +161,17 @@ class Channel(Generic[T]):
             self._go(partial(self._steps.send, asked.result()))
 
     def _go(self, advance: Callable[[], Command | Followed]) -> None:
-        """Take steps until one has to wait."""
+        """Take steps until one has to wait. What fails here fails the readers of this log alone."""
         while True:
             try:
                 step = advance()
+                if isinstance(step, tuple):
+                    return self._settle(step)
+                self._publish(step)
             except StopIteration:
                 return self._end(None)
             except Exception as error:
                 return self._end(error)
-            if isinstance(step, tuple):
-                return self._settle(step)
-            self._publish(step)
             advance = partial(self._steps.send, None)
 
     def _settle(self, command: Command) -> None:
