@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from settings.model import Account, Settings
 from settings.prices import Price
@@ -363,3 +365,17 @@ async def test_the_id_of_a_stream_is_only_noted_by_who_owns_the_job(store: Store
 
         assert run(store.sync, booking.begun(job.job_id, first.attempt, "late")) == 0
         assert b"stream:1" not in job.record()
+
+
+async def test_an_id_that_can_not_be_noted_is_told_and_troubles_no_job(store: Store) -> None:
+    async with journal(store) as job:
+        commit = GroupCommit(store.aio())
+        pays = paying(job, commit, await job.claimed())
+        store.sync.set(job.keys.record, "no hash", ex=100)
+        with capture_logs() as logs:
+            pays.begun("chat-1")
+            assert pays._noting is not None
+            async with asyncio.timeout(5):
+                await pays._noting
+        await commit.close()
+    assert [line["event"] for line in logs] == ["ledger.stream_not_noted"]

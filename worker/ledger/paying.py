@@ -51,7 +51,7 @@ class Paying:
     kept_s: int
     #: Asks the provider behind a key what a stream used; None when it does not say.
     ask: Callable[[str, str], Awaitable[Tokens | None]] = _unasked
-    _noting: asyncio.Future[Any] | None = None
+    _noting: asyncio.Task[None] | None = None
     _claimed_at: float = field(default_factory=time.monotonic)
     #: What an earlier attempt had of the response that this one takes up.
     _taken_up: Spending = _NOTHING
@@ -95,8 +95,13 @@ class Paying:
 
     def begun(self, response_id: str) -> None:
         """Note the id of the stream, should nobody be left to say what it used."""
-        call = booking.begun(self.job_id, self.claim.attempt, response_id)
-        self._noting = asyncio.ensure_future(self.commit.call(*call))
+        self._noting = asyncio.create_task(self._note(response_id))
+
+    async def _note(self, response_id: str) -> None:
+        try:
+            await self.commit.call(*booking.begun(self.job_id, self.claim.attempt, response_id))
+        except StoreRefused as refused:
+            _log.warning("ledger.stream_not_noted", job=self.job_id, says=str(refused))
 
     async def recorded(self, pump: Pump | None, *, unpaid: bool, wasted: str) -> Fields:
         """What the record is to say of this attempt, with the step that ends it."""
