@@ -212,10 +212,3 @@ class _Block:
             and last.rstrip() == _FENCE
             and not any(line.lstrip().startswith(_FENCE) for line in inner)
         )
-
-
-def parse_answer(text: str, files: Sequence[SourceFile], boundary: str) -> Answer:
-    """A whole answer at once."""
-    parser = AnswerParser(files, boundary)
-    parser.feed(text)
-    return parser.close()

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from tasks.edits.checks import Change, Result
+from tasks.edits.checks import Change
 from tasks.edits.disk import (
     ChangedMeanwhile,
     NotAFile,
@@ -68,16 +68,6 @@ class Refused(msgspec.Struct, frozen=True, tag_field="state", tag="refused"):
     reason: str
 
 
-def apply(result: Result, root: Path, force: bool = False) -> list[Applied | Refused]:
-    """Replace the changed files below `root`. Unchanged files are not mentioned."""
-    return _each(result, partial(apply_one, root=root, force=force))
-
-
-def write_out(result: Result, out_dir: Path, force: bool = False) -> list[Applied | Refused]:
-    """Write the changed files below `out_dir`, which is made. Overwrites nothing."""
-    return _each(result, partial(write_one_out, out_dir=out_dir, force=force))
-
-
 def apply_one(
     change: Change, root: Path, *, force: bool = False, ours: Ours = NOTHING
 ) -> Applied | Refused:
@@ -94,13 +84,6 @@ def write_one_out(
 
 class _Refusal(Exception):
     """Why one file is left alone."""
-
-
-def _each(result: Result, write: Callable[[Change], Applied | Refused]) -> list[Applied | Refused]:
-    changed = (change for change in result.changes if change.verdict.kind != "unchanged")
-    outcomes = [write(change) for change in changed]
-    refused = (Refused(verdict.path, verdict.reason) for verdict in result.refused)
-    return [*outcomes, *refused]
 
 
 def _one(

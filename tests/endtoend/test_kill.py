@@ -37,7 +37,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 def entries_of(cluster: Cluster, job_id: str) -> list[tuple[Cursor, entries.Entry]]:
     stored: Any = cluster.client.xrange(job_keys(job_id).log)
-    return [(Cursor.parse(at), entries.decode(entries.fields_of(raw))) for at, raw in stored]
+    return [(Cursor.parse(at), entries.decode(raw[entries.FIELD])) for at, raw in stored]
 
 
 def intended(cluster: Cluster) -> str:

@@ -15,10 +15,10 @@ from tasks.edits.answer import (
     AnswerParser,
     FileFinished,
     FileStarted,
-    parse_answer,
 )
 from tasks.edits.blocks import block, boundary_for
 from tasks.edits.source import SourceFile, source_file
+from tests.harness.edits import parse_answer
 
 B = "0123abcd"
 A_PY = source_file("a.py", b"x = 1\n")

@@ -16,9 +16,10 @@ import pytest
 
 from tasks.edits import disk
 from tasks.edits.answer import Answer
-from tasks.edits.apply import Applied, Refused, apply, write_out
+from tasks.edits.apply import Applied, Refused
 from tasks.edits.checks import Result, check
 from tasks.edits.source import read_sources
+from tests.harness.edits import apply, write_out
 
 ODD_NAMES = ["with space.py", 'quo"te.py', "new\nline.py", "naïve/日本.py", "n" * 252 + ".py"]
 

@@ -12,11 +12,12 @@ import msgspec
 import pytest
 
 from tasks.edits.answer import AnswerParser
-from tasks.edits.apply import Applied, apply, write_out
+from tasks.edits.apply import Applied
 from tasks.edits.blocks import boundary_for
 from tasks.edits.checks import Result, check
 from tasks.edits.prompt import messages_for
 from tasks.edits.source import SourceFile, read_sources
+from tests.harness.edits import apply, write_out
 
 WORDS = "use names that say something"
 FILES = {

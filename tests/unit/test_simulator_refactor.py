@@ -7,11 +7,11 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from tasks.edits.answer import parse_answer
 from tasks.edits.blocks import boundary_for
 from tasks.edits.prompt import messages_for
 from tasks.edits.source import source_file
 from tasks.local.simulator.refactor import blocks, changed, one_line, refactored
+from tests.harness.edits import parse_answer
 
 BOUNDARY = "0a1b2c3d"
 

@@ -28,9 +28,9 @@ local OFFERS = 11
 -- include rests
 -- include spent
 local job, kind = ARGV[1], ARGV[4]
--- A limit nobody configured is not believed to be lower than this, a minute.
 -- Overload sends a job back for nothing this many times.
 local TIRED = 30
+-- A limit nobody configured is not believed to be lower than this, a minute.
 local LEAST = { requests = 60, tokens = 1000 }
 local lease = decoded(redis.call('HGET', held, job))
 if not lease or lease.lease ~= tonumber(ARGV[2]) then return '' end

@@ -50,7 +50,6 @@ class Guard:
     _produced: int = 0
     #: Tokens of the answer that may still be produced.
     _most: float = math.inf
-    _job_left: Decimal | None = None
     _warned: set[str] = field(default_factory=set)
 
     @property

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import zlib
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -108,12 +107,6 @@ encode = msgspec.json.Encoder().encode
 
 def decode(payload: bytes) -> Entry:
     return _decoder.decode(payload)
-
-
-def fields_of(raw: Any) -> bytes:
-    """The payload of an entry as redis-py returns its field map."""
-    payload: bytes = raw[FIELD]
-    return payload
 
 
 def check_of_first(payload: bytes) -> int:

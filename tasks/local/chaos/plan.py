@@ -64,10 +64,6 @@ class Plan:
     blows: tuple[Blow, ...]
     workers: int
 
-    @property
-    def lasts_s(self) -> float:
-        return max([*(job.at_s for job in self.jobs), *(blow.at_s for blow in self.blows), 0.0])
-
 
 def plan(jobs: int, workers: int, seed: int, faults: tuple[Fault, ...]) -> Plan:
     """Kills are half of all faults; every kind comes at least once."""
