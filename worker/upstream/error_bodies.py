@@ -13,12 +13,13 @@ import msgspec
 
 from worker.upstream.sse import Decoder
 
-#: A provider's explanation is shown to people; what is longer is a page or an echo of the prompt.
-MESSAGE_CHARS = 300
+#: What is longer is a page or an echo of the prompt.
+_READ_CHARS = 4000
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """What a provider said about its error. `codes` holds every word it classified it with."""
+    """What a provider said about its error; `message` may repeat a key. `codes` holds every word it
+    classified it with."""
 
     message: str = ""
     codes: tuple[str, ...] = ()
@@ -126,4 +127,4 @@ def _message(said: Any) -> str:
     if not isinstance(said, str):
         return ""
     # JSON can hold half a character, which neither the store nor a log can.
-    return " ".join(said.split())[:MESSAGE_CHARS].encode("utf-8", "replace").decode()
+    return " ".join(said.split())[:_READ_CHARS].encode("utf-8", "replace").decode()

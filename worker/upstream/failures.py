@@ -22,6 +22,7 @@ import re
 from collections.abc import Mapping
 
 from settings.errors import LongstreamError
+from worker import redaction
 from worker.upstream.error_bodies import ErrorBody, error_in_bytes
 from worker.upstream.failure_table import Fault, row_for, row_for_page
 from worker.upstream.limits import Limits, limits_in
@@ -30,7 +31,11 @@ from worker.upstream.retry_after import Advice, advice_in
 #: What is kept of a page or of bytes that are not a stream.
 SAMPLE_BYTES = 200
 
-_SECRET = re.compile(r"\b(?:(?:sk|pk|rk)-|Bearer )\S{4,}|\S*\*{3,}\S*")
+#: A provider's explanation is shown to people.
+_SAID_CHARS = 300
+
+#: As providers repeat a key: its beginning, or with its middle starred out.
+_REPEATED = re.compile(r"\b(?:(?:sk|pk|rk)-|Bearer )\S{4,}|\S*\*{3,}\S*")
 
 
 class UpstreamFailure(LongstreamError):
@@ -133,14 +138,15 @@ def request_id_in(headers: Mapping[str, str]) -> str | None:
 
 def _unexplained(status: int, headers: Mapping[str, str]) -> str:
     if 300 <= status < 400:
-        target = headers.get("location", "nowhere")[:200]
+        target = redacted(headers.get("location", "nowhere"))[:200]
         return f"a redirect to {target}, which is not followed; put the final URL in base_url"
     return f"no explanation ({headers.get('content-type', 'unlabelled').partition(';')[0]})"
 
 
 def redacted(message: str) -> str:
     """A provider's words without anything that looks like a credential."""
-    return _SECRET.sub("...", message)
+    # Before the cut: what is left of a key in two halves looks like none.
+    return redaction.redacted(_REPEATED.sub("...", message))[:_SAID_CHARS]
 
 
 def truncated(message: str = "the stream ended before the answer did") -> UpstreamFailure:
