@@ -64,7 +64,8 @@ async def _submit(call: Call) -> Response:
         priority=asked.priority,
         **kwargs,
     )
-    if existed:
+    if job_id is not None:
+        # Also when it is new: another request may have come in between with the same key.
         await run_in_threadpool(_require_same, made, task, args, kwargs)
     record = await run_in_threadpool(jobs.status, made)
     headers = {"Location": f"/jobs/{made}"} | ({"Idempotency-Replayed": "true"} if existed else {})

@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from starlette.requests import Request
 
 from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY, frame_of
+from tasks.gateway.jobs import OPERATIONS
 from tasks.gateway.many import Cursors, Many
+from tasks.gateway.operations import Call
 from tasks.gateway.page.diffs import changes_of
 from tasks.gateway.page.rendering import rendered
 from tasks.gateway.page.story import story_of
 from tasks.gateway.problems import Problem
 from tasks.gateway.responses import ResponseEvents
+from tasks.gateway.shapes import Generate
 from tasks.gateway.streams import HEARTBEAT_S, STALL_S, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
 from worker.errors import StoreRefused
@@ -160,6 +164,22 @@ async def test_what_nobody_foresaw_in_one_of_many_jobs_ends_the_stream_of_all() 
         with pytest.raises(RuntimeError, match="a bug"):
             await read(many)
     await many.close()
+
+
+async def test_a_key_that_another_request_took_in_the_meantime_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was not there a moment ago, and the job of the other is what the submit found."""
+    told = {"submit": "id", "arguments": ("tasks.generate", ["theirs"], {})}
+    for name, answer in told.items():
+        monkeypatch.setattr(
+            f"tasks.gateway.jobs.jobs.{name}", lambda *_, answer=answer, **__: answer
+        )
+    monkeypatch.setattr("tasks.gateway.jobs._exists", lambda _: False)
+    scope = {"type": "http", "headers": [(b"idempotency-key", b"k")]}
+    (submit,) = (each for each in OPERATIONS if each.method == "POST" and each.path == "/jobs")
+    with pytest.raises(Problem, match="key_reused"):
+        await submit.handler(Call(Request(scope), LOCAL, None, Generate(prompt="ours")))
 
 
 async def test_there_is_room_for_so_many_and_none_while_it_stops() -> None:
