@@ -19,7 +19,7 @@ from worker.admission.offers import Scope, offered
 from worker.admission.states import ScopeState, rolling_day, scope_state
 from worker.keys import PoolKeys, pool_keys
 
-#: As rests.lua has them, and limits.lua the regrowth.
+#: As spent.lua has the pieces, rests.lua the end of a rest, and limits.lua the regrowth.
 _PIECE_MS, _PIECES = 300_000, 12
 _REGROWTH = 0.02
 _FOR_EVER_MS = 2**53 - 1

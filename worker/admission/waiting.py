@@ -17,7 +17,7 @@ from worker.admission.line import CLASSES
 from worker.admission.states import progress
 from worker.keys import PoolKeys, job_keys, pool_keys
 
-#: As picking.lua has them.
+#: As queues.lua has them.
 _WEIGHTS = {"urgent": 70, "normal": 25, "bulk": 5}
 
 
