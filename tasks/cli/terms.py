@@ -59,6 +59,11 @@ def seconds_of(typed: str) -> float:
     return seconds
 
 
+def duration(_: click.Context, __: click.Parameter, typed: str | None) -> float | None:
+    """The callback of an option that takes one."""
+    return None if typed is None else seconds_of(typed)
+
+
 def with_terms(command: Callable[..., None]) -> Callable[..., None]:
     """The options, handed to the command as `asked`."""
 
@@ -72,7 +77,7 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--deadline",
         "deadline_s",
-        callback=lambda _, __, typed: None if typed is None else seconds_of(typed),
+        callback=duration,
         metavar="TIME",
         help="Give up when it has not ended by then: 90s, 15m, 2h from now.",
     )

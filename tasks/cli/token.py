@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tasks.cli.terms import duration
+
 if TYPE_CHECKING:
     from worker.tokens import Token
 
@@ -18,19 +20,6 @@ Examples:
 """
 
 _SCOPES = ("submit", "read", "cancel", "admin")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-class _Duration(click.ParamType[float]):
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number, unit = value[:-1], value[-1:]
-        if not number.isascii() or not number.isdigit() or unit not in _UNITS or not int(number):
-            self.fail(f"{value!r} is no duration, as 90s, 15m, 12h or 30d are", param, ctx)
-        return float(int(number) * _UNITS[unit])
 
 
 @click.group(epilog=_EPILOG)
@@ -53,7 +42,7 @@ def command() -> None:
 )
 @click.option("--tenant", default="", help="Whose jobs it submits and sees; none: everybody's.")
 @click.option("--job", default="", help="The one job it is for.")
-@click.option("--expires", type=_Duration(), metavar="TIME", help="As 90s, 15m, 12h or 30d.")
+@click.option("--expires", callback=duration, metavar="TIME", help="As 90s, 15m, 12h or 30d.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def create(
     name: str, scopes: tuple[str, ...], tenant: str, job: str, expires: float | None, as_json: bool
