@@ -23,6 +23,7 @@ from worker.ledger.guard import held_s
 from worker.ledger.limits import Over
 from worker.ledger.paying import Paying
 from worker.ledger.spending import FALLBACK, WASTED
+from worker.log.claim import Point
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
 from worker.log.writer import Fields, Writer
@@ -169,6 +170,27 @@ class Leaving:
             await self.commit.call(*back)
         self.seen.refused(error, wait_s)
         return Yielded(str(error))
+
+    async def lost(self, writer: Writer) -> Yielded:
+        """The lease is gone. What came is stored all the same, and with it where the response can
+        be taken up, unless somebody has begun anew meanwhile."""
+        self.seen.lost()
+        await writer.flush()
+        await self.let_go()
+        return Yielded("the lease was lost")
+
+    async def let_go(self) -> None:
+        """The job is another's, or will be. A response that is not taken up, since who has the job
+        now asked anew, is stopped at the provider: it is paid for, and nobody will read it."""
+        if self.pump is None or self.paying is None or not self.pump.resumable:
+            return
+        record = job_keys(self.lease.job_id).record
+        with suppress(StoreRefused):
+            attempt, at = await self.commit.command("HMGET", record, "attempt", "resume")
+            owned = attempt is not None and int(attempt) == self.paying.claim.attempt
+            point = msgspec.json.decode(at, type=Point) if at else None
+            if not owned and (point is None or not self.pump.reads(point)):
+                await self.pump.cancel()
 
     async def _recorded(self, wasted: str) -> Fields:
         if self.paying is None:

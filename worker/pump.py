@@ -105,6 +105,10 @@ class Pump:
         """True when the response goes on at the provider without this stream."""
         return self._at is not None
 
+    def reads(self, point: Point) -> bool:
+        """Whether that is the response this pump moves."""
+        return self._at is not None and self._at.response_id == point.response_id
+
     async def run(self, request: Request) -> Finished:
         """Ask, or take up, and move everything; the end it earned. Raises UpstreamFailure."""
         self._seen.asked(self.key.alias)

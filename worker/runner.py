@@ -121,6 +121,7 @@ class Attempt:
             return await self._leaving.release(claim.attempt, error)
         except StoreError as error:
             self._seen.fenced(error)
+            await self._leaving.let_go()
             return Yielded(str(error))
         finally:
             self._seen.over()
@@ -153,7 +154,8 @@ class Attempt:
         return await self._streamed(writer, claim, said)
 
     def _pays(self, claim: Claim) -> Guard:
-        whose = (self._lease.job_id, self._lease.key, claim.account.ticket.model)
+        alias = self._lease.key if claim.point is None else claim.point.key
+        whose = (self._lease.job_id, alias, claim.account.ticket.model)
         ask, kept_s = asking(self._client, self._settings), self._settings.retention.spend_s
         self._leaving.paying = paying = Paying(self._commit, *whose, claim, kept_s, ask)
         return Guard(self._settings, self._purse, paying, lambda: self.stop(Stop.BUDGET))
@@ -250,8 +252,7 @@ class Attempt:
             reason = "the worker is shutting down"
             return await self._leaving.hand_back(writer, reason, failure=False, cause="drained")
         if why is Stop.LOST:
-            self._seen.lost()
-            return Yielded("the lease was lost")
+            return await self._leaving.lost(writer)
         if self._pump is not None:
             await self._pump.cancel()
         if why is Stop.BUDGET and self._guard is not None:

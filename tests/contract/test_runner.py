@@ -8,20 +8,25 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from settings.model import Account
+import msgspec
+import pytest
+
+from settings.model import Account, Key
 from tests.conftest import Store
 from tests.harness.journal import CLAIM, SUBMIT
-from tests.harness.lines import Line
+from tests.harness.lines import Line, key
 from worker.keys import job_keys
+from worker.ledger.spending import Spending
+from worker.log.claim import Point
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
 from worker.reading import Whole
 from worker.runner import Attempt
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.following import Take
-from worker.upstream.happenings import Finished, Text
+from worker.upstream.happenings import Finished, Resumable, Text, Usage
 from worker.upstream.request import Message, Request
-from worker.work import Sealed, Verdict, Work, Yielded
+from worker.work import Sealed, Stop, Verdict, Work, Yielded
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)
@@ -34,16 +39,42 @@ class Provider:
     def __init__(self, then: Callable[[], Coroutine[Any, Any, Finished]]) -> None:
         self._then = then
 
+        self.cancelled: list[str] = []
+
     async def stream_into(self, _request: object, _key: object, take: Take) -> None:
         take([Text("text")])
         take([await self._then()])
 
+    async def cancel(self, _key: object, response_id: str) -> None:
+        self.cancelled.append(response_id)
+
+
+class Background(Provider):
+    """Its stream is a response that can be taken up, as it says after `before`."""
+
+    def __init__(
+        self,
+        before: Callable[[], Coroutine[Any, Any, None]],
+        then: Callable[[], Coroutine[Any, Any, Finished]],
+    ) -> None:
+        super().__init__(then)
+        self._before = before
+
+    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+        await self._before()
+        take([Text("text"), Resumable("resp_1", 3)])
+        take([await self._then()])
+
+    async def resume_into(self, key: Key, _at: object, _said: str, take: Take) -> None:
+        take([Usage(1, 0, 2, 0), await self._then()])
+
 
 def attempt(store: Store, commit: GroupCommit, provider: Provider, deadline_ms: int = 0) -> Attempt:
-    """A job that was submitted and granted, about to be run by worker w1."""
+    """A job that was submitted and granted, about to be run by worker w1 with key a."""
     fields = ["task", "t", "model", "m", "pool", "p"]
     SUBMIT.call(store.sync, [KEYS.record, KEYS.tombstone], [deadline_ms, 0, *fields])
-    line = Line(store.sync, {"a": Account(name="a")})
+    keys = (key("a"), key("b", "a"))
+    line = Line(store.sync, {"a": Account(name="a")}, keys)
     line.submit(JOB)
     (lease,) = line.ask().leases
     work = Work(lease=lease, build=lambda: REQUEST, read=lambda: Whole(str))
@@ -84,3 +115,84 @@ async def test_an_attempt_that_ended_is_not_kept_until_its_deadline(store: Store
     gc.collect()
     await commit.close()
     assert kept() is None
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def _done() -> Finished:
+    return Finished(Outcome.COMPLETED, None)
+
+
+async def _refused() -> Finished:
+    raise failure_of_answer(400, {}, b"")
+
+
+@pytest.mark.parametrize("stop", [None, Stop.LOST])
+@pytest.mark.parametrize(("known", "cancelled"), [(False, ["resp_1"]), (True, [])])
+async def test_a_response_that_whoever_took_over_does_not_read_is_stopped_at_the_provider(
+    store: Store, stop: Stop | None, known: bool, cancelled: list[str]
+) -> None:
+    """A worker that hung for longer than its lease: what it asked for is paid for, also when the
+    job was begun anew because nobody had heard of its response."""
+    commit = GroupCommit(store.aio())
+
+    async def taken_over() -> None:
+        await commit.call(CLAIM, [KEYS.log, KEYS.record], [99, "w2", "a", "run"])
+
+    async def failing() -> Finished:
+        if known:
+            while store.sync.hget(KEYS.record, "resume") is None:
+                await asyncio.sleep(0.001)
+            await taken_over()
+        if stop is None:
+            return await _refused()
+        running.stop(stop)
+        await asyncio.sleep(60)
+        raise AssertionError("it was stopped")
+
+    provider = Background(_nothing if known else taken_over, failing)
+    running = attempt(store, commit, provider)
+    async with asyncio.timeout(10):
+        assert isinstance(await running.run(), Yielded)
+    await commit.close()
+
+    assert provider.cancelled == cancelled
+    resumed = store.sync.hget(KEYS.record, "resume")
+    assert (resumed is not None) == known
+    assert store.sync.hget(KEYS.record, "worker") == b"w2"
+
+
+async def test_what_is_read_before_a_lease_was_lost_can_be_taken_up(store: Store) -> None:
+    commit = GroupCommit(store.aio())
+
+    async def lost() -> Finished:
+        running.stop(Stop.LOST)
+        await asyncio.sleep(60)
+        raise AssertionError("it was stopped")
+
+    provider = Background(_nothing, lost)
+    running = attempt(store, commit, provider)
+    async with asyncio.timeout(10):
+        assert isinstance(await running.run(), Yielded)
+    await commit.close()
+
+    assert provider.cancelled == []
+    assert b"resp_1" in bytes(store.sync.hget(KEYS.record, "resume") or b"")  # type: ignore[arg-type]
+
+
+async def test_a_response_is_paid_for_by_the_key_it_was_asked_with(store: Store) -> None:
+    """The worker died before the line knew that only that key can go on with it."""
+    commit = GroupCommit(store.aio())
+    running = attempt(store, commit, Background(_nothing, _done))
+    await commit.call(CLAIM, [KEYS.log, KEYS.record], [0, "w0", "b", "run"])
+    point = msgspec.json.encode(Point("b", "resp_1", 3))
+    store.sync.hset(KEYS.record, "resume", point)
+
+    async with asyncio.timeout(10):
+        assert isinstance(await running.run(), Sealed)
+    await commit.close()
+
+    spent = msgspec.json.decode(store.sync.hget(KEYS.record, "spent:2"), type=Spending)  # type: ignore[arg-type]
+    assert (spent.key, spent.estimated) == ("b", False)
