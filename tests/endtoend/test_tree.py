@@ -92,7 +92,8 @@ def longstream(cluster: Cluster, tree: Path, *arguments: str) -> subprocess.Pope
 
 def finished(process: subprocess.Popen[bytes]) -> tuple[bytes, str]:
     out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, f"{err.decode()[-4000:]}\n{out.decode()[-20000:]}"
+    shown = "\n".join(line[:16_000] for line in out.decode().splitlines()[-20:])
+    assert process.returncode == 0, f"{err.decode()[-4000:]}\n{shown}"
     return out, err.decode()
 
 
