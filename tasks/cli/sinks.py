@@ -16,8 +16,8 @@ from typing import Any, Protocol, TextIO
 import msgspec
 
 from tasks.cli.columns import harmless
-from tasks.cli.splice import Piece, Splice
 from tasks.edits.paths import shown
+from tasks.splice import Piece, Splice
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text
 
 _SECONDS = re.compile(r"\d+ s\b")

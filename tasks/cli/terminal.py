@@ -15,7 +15,7 @@ from typing import TextIO
 
 from tasks.cli.columns import column, fitting, harmless
 from tasks.cli.sinks import is_usual, line_of
-from tasks.cli.splice import Piece, Splice
+from tasks.splice import Piece, Splice
 from worker.log.view import Attempt, Cut, End, Followed, Status, Text, Thinking
 
 #: The status appears when no text has come for this long, in seconds.

@@ -19,7 +19,6 @@ from starlette.responses import Response
 
 from settings.errors import LongstreamError
 from tasks import jobs
-from tasks.cli.splice import Piece, Splice
 from tasks.gateway.frames import Frame, event
 from tasks.gateway.jobs import json_of, tenant_of, visible
 from tasks.gateway.operations import Call, Operation
@@ -27,6 +26,7 @@ from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.response_objects import PREFIX, message, part, response_of, snapshot
 from tasks.gateway.shapes import Text, Words
 from tasks.gateway.streams import EventStream
+from tasks.splice import Piece, Splice
 from worker.log.cursor import START, Cursor
 from worker.log.hub import Hub, Shown, TooSlow
 from worker.records import Record

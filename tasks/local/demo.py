@@ -22,7 +22,6 @@ from settings import load
 from tasks import jobs
 from tasks.cli.deliver import show_diff
 from tasks.cli.sinks import PipeSink, Sink
-from tasks.cli.splice import Splice
 from tasks.cli.terminal import TerminalSink
 from tasks.current import use
 from tasks.edits.answer import Answer
@@ -30,6 +29,7 @@ from tasks.edits.checks import check
 from tasks.edits.source import SourceFile, read_sources
 from tasks.local.daemon import Daemon
 from tasks.local.stack import Stack, ledger
+from tasks.splice import Splice
 
 _ROOT = Path(__file__).parents[2]
 #: A file of this repository, long enough to be interrupted.

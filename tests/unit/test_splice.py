@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hypothesis import given, strategies as st
 
-from tasks.cli.splice import Piece, Splice
+from tasks.splice import Piece, Splice
 
 
 @dataclass(frozen=True)
