@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 
 import click
 
 from settings.model import Settings
 from tasks.cli.prepare import say
 from tasks.edits.paths import shown
-from tasks.runs.plan import Plan
+from tasks.runs.plan import Plan, kinds_of
 from worker.admission.estimates import tokens_of
 
 #: Files and reasons listed one by one; of more, only how many.
@@ -31,14 +30,12 @@ def preview(plan: Plan, settings: Settings) -> None:
 
 def left_out(plan: Plan) -> None:
     """Each reason with the files it holds for."""
-    told = plan.left_out if len(plan.left_out) <= _LISTED else ()
-    for path, reason in told:
-        say(f"left out: {shown(path)} {reason}")
-    if not told and plan.left_out:
-        kinds = Counter(reason.partition(":")[0].partition(" (")[0] for _, reason in plan.left_out)
-        for reason, count in kinds.most_common():
-            path = next(path for path, why in plan.left_out if why.startswith(reason))
-            say(f"left out: {count} files, {shown(path)} for one, {reason}")
+    if len(plan.left_out) <= _LISTED:
+        told = [f"{shown(path)} {reason}" for path, reason in plan.left_out]
+    else:
+        told = kinds_of(plan.left_out)
+    for line in told:
+        say(f"left out: {line}")
 
 
 def summary(plan: Plan, settings: Settings) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 from settings.model import Settings
 from settings.prices import price_of
 from settings.routing import AUTO
+from tasks.edits.paths import shown
 from tasks.edits.source import SourceError, SourceFile, gather_sources
 from tasks.kinds import REFACTOR
 from tasks.submitting import routed
@@ -18,6 +20,10 @@ from worker.admission.estimates import tokens_of
 from worker.cost import Cost, cost_of
 from worker.log.entries import Tokens
 from worker.routing import Choice
+
+_FIGURES = re.compile(r"\d[\d,]*")
+#: Where a reason begins to speak of the one file.
+_DETAIL = re.compile(r":| \(| as ")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,11 +156,19 @@ def _grouped(
     return tuple(tuple(group) for group in pack(files, limit))
 
 
+def kinds_of(left_out: Sequence[tuple[str, str]]) -> list[str]:
+    """A line for each kind of reason, the most frequent first, with one file as the example.
+
+    Reasons that differ only in their figures, or in what stands behind them, are of one kind.
+    """
+    kinds: dict[str, list[str]] = {}
+    for path, reason in left_out:
+        kind = _FIGURES.sub("", _DETAIL.split(reason, maxsplit=1)[0])
+        kinds.setdefault(kind, []).append(f"{shown(path)} {reason}")
+    alike = sorted(kinds.values(), key=len, reverse=True)
+    return [one + (f", and {len(rest):,} more like it" if rest else "") for one, *rest in alike]
+
+
 def _nothing(left_out: Sequence[tuple[str, str]]) -> str:
     """Why there is nothing to send, in one line."""
-    reasons: dict[str, int] = {}
-    for _, reason in left_out:
-        kind = reason.partition(":")[0].partition(" (")[0]
-        reasons[kind] = reasons.get(kind, 0) + 1
-    told = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
-    return f"nothing to send: {told or 'no file was found'}"
+    return f"nothing to send: {'; '.join(kinds_of(left_out)) or 'no file was found'}"

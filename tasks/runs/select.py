@@ -61,8 +61,11 @@ class _Looking:
         self._ignores = Ignores.around(root)
 
     def at(self, name: str) -> None:
-        path = Path(os.path.abspath(self._root / name)) if name else self._root  # noqa: PTH100
-        if path.is_dir():
+        path = Path(os.path.abspath(self._root / name))  # noqa: PTH100
+        if not name:
+            # An unset variable of a script must not become the whole directory.
+            self.problems.append("an empty name is no file; . is this directory")
+        elif path.is_dir():
             self._directory(name, path)
         elif not os.path.lexists(path) and glob.has_magic(name):
             self._glob(name)

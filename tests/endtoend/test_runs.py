@@ -255,9 +255,15 @@ def test_odd_names_and_forms_come_back_as_they_were(cli: Cli) -> None:
     ("made", "says"),
     [
         ({}, "it: there is no file in it that git does not ignore"),
-        ({"a.bin": b"\0", "b.bin": b"\0"}, "nothing to send: 2 is a binary file"),
-        ({"a.txt": b"caf\xe9"}, "nothing to send: 1 is not utf-8 text"),
-        ({"huge.txt": b"x" * 400_001}, "nothing to send: 1 has 400001 bytes, over the limit"),
+        (
+            {"a.bin": b"\0", "b.bin": b"\0"},
+            "nothing to send: it/a.bin is a binary file, and 1 more like it",
+        ),
+        ({"a.txt": b"caf\xe9"}, "nothing to send: it/a.txt is not utf-8 text"),
+        (
+            {"huge.txt": b"x" * 400_001},
+            "nothing to send: it/huge.txt has 400001 bytes, over the limit",
+        ),
     ],
 )
 def test_a_directory_with_nothing_to_send_is_one_line(

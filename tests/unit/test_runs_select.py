@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tasks.edits.source import SourceError, gather_sources
 from tasks.runs.ignore import Ignores
+from tasks.runs.plan import kinds_of
 from tasks.runs.select import Selection, select
 
 TREE = {
@@ -217,3 +218,23 @@ def test_a_named_file_that_can_not_be_sent_is_a_problem(tmp_path: Path) -> None:
     grow(tmp_path, {"a.py": "x\n", "empty.py": ""})
     with pytest.raises(SourceError, match="is empty"):
         gather_sources(["empty.py"], ["a.py"], tmp_path, 1000)
+
+
+def test_an_empty_name_is_not_the_whole_directory(tmp_path: Path) -> None:
+    grow(tmp_path, {"a.py": "x\n"})
+    with pytest.raises(SourceError, match="an empty name is no file"):
+        select([""], tmp_path)
+
+
+def test_reasons_that_differ_in_their_figures_are_one_line() -> None:
+    large = "has {} bytes, over the limit of 400000; leave it out, or raise max_file_bytes"
+    left_out = [("one.bin", "is a binary file"), ("b.py", "is the same file as a.py; name it once")]
+    left_out += [(f"{size}.txt", large.format(size)) for size in (400_001, 500_000, 7_654_321)]
+    left_out += [("two.txt", "mixes line endings (3 LF, 1 CRLF); make them one kind first")]
+    left_out += [("c.py", "is the same file as d.py; name it once")]
+    assert kinds_of(left_out) == [
+        f"400001.txt {large.format(400_001)}, and 2 more like it",
+        "b.py is the same file as a.py; name it once, and 1 more like it",
+        "one.bin is a binary file",
+        "two.txt mixes line endings (3 LF, 1 CRLF); make them one kind first",
+    ]
