@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 
 import click
 
@@ -29,10 +30,18 @@ def command(job: str, as_json: bool) -> None:
     from tasks.cli.prepare import prepare
 
     prepare()
-    for job_id in _meant(job):
+    run, meant = _meant(job)
+    states: Counter[str] = Counter()
+    for job_id in meant:
         what = jobs.cancel(job_id)
-        told = {"job": job_id, "state": what}
-        click.echo(json.dumps(told) if as_json else _SAYS[what].format(job_id))
+        states[what] += 1
+        if as_json:
+            click.echo(json.dumps({"job": job_id, "state": what}))
+        elif run is None:
+            click.echo(_SAYS[what].format(job_id))
+    if run is not None and not as_json:
+        told = [f"{states[state]:,} {words}" for state, words in _OF_RUN.items() if states[state]]
+        click.echo(f"jobs of run {run}: {', '.join(told)}")
 
 
 _SAYS = {
@@ -42,12 +51,22 @@ _SAYS = {
 }
 
 
-def _meant(prefix: str) -> Iterable[str]:
-    """The jobs of the run that begins like this, or the one job that does."""
+#: A run may have a thousand jobs: one line for all of them.
+_OF_RUN = {
+    "cancelled": "cancelled",
+    "stopping": "being stopped by their workers",
+    "ended": "had ended before",
+}
+
+
+def _meant(prefix: str) -> tuple[str | None, Sequence[str]]:
+    """The run that begins like this and its jobs, or the one job that does."""
     from tasks import jobs
     from tasks.runs.record import starting_with
     from tasks.stored import store
 
     with store() as client:
         run = starting_with(client, prefix)
-    return [jobs.find(prefix)] if run is None else [job.id for job in run.jobs]
+    if run is None:
+        return None, [jobs.find(prefix)]
+    return run.id, [job.id for job in run.jobs]

@@ -177,6 +177,7 @@ def test_a_run_is_cancelled_with_all_its_jobs(cli: Cli) -> None:
     told = cli.run("cancel", run[:9], "--json")
     assert told.code == 0, told
     assert [item["job"] for item in told.objects()] == [f"{run}-{n}" for n in (1, 2, 3)]
+    assert cli.run("cancel", run).out.startswith(f"jobs of run {run}: 3 ")
     again = cli.run("cancel", run, "--json").objects()
     assert {item["state"] for item in again} <= {"ended", "stopping"}
 
