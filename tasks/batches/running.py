@@ -138,7 +138,7 @@ class Batch:
             spent = self.progress.cost.usd
         if spent + self._expected(1) <= limit and spent < limit:
             return False
-        self.progress.held = f"stopped at {spent:.4f} USD: its limit is {limit} USD"
+        self.progress.held = f"stopped at {spent:.4f} of {limit} USD: raise --max-cost"
         return True
 
     def _expected(self, jobs: int) -> Decimal:

@@ -108,8 +108,8 @@ def run(
             left = batch.progress.in_flight
             say(f"interrupted; {left} jobs go on, and the same command collects their answers")
             return exits.INTERRUPTED
-    say(shown.told(done))
+    say(shown.ended(done))
     if done.held:
-        say(f"{done.held}; run the command again to go on")
+        say(f"{done.held}; then the same command goes on")
         return exits.OUTCOMES["incomplete"]
     return exits.FAILED if done.failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -61,6 +62,12 @@ class Shown:
     def told(self, progress: Progress) -> str:
         """Where it is, in one line."""
         return f"{progress.written:,} of {self._total:,} lines; {self._said(progress)}"
+
+    def ended(self, progress: Progress) -> str:
+        """What came of it. Blank lines count only while nobody knows how many there are."""
+        if progress.held:
+            return self.told(replace(progress, held=""))
+        return f"{progress.written:,} lines done; {self._said(progress)}"
 
     def _said(self, progress: Progress) -> str:
         parts = [f"{progress.in_flight} in flight"] if progress.in_flight else []

@@ -81,7 +81,7 @@ def test_every_line_is_answered_once_and_a_faulty_one_stops_nothing(cluster: Clu
 
     records = command.records()
     assert code == 1, said
-    assert "40 of 40 lines; 3 with an error" in said
+    assert "40 lines done; 3 with an error" in said
     faulty = {each["error"]["line"]: each["error"]["code"] for each in records if each["error"]}
     assert faulty == {3: "invalid_json", 7: "invalid_encoding", 11: "invalid_url"}
     answered = Counter(each["custom_id"] for each in records if each["response"])
@@ -155,7 +155,7 @@ def test_a_limit_of_cost_stops_the_run_and_a_higher_one_goes_on(cluster: Cluster
 
     answered = [each for each in command.records() if each["response"]]
     assert code == 3, said
-    assert "its limit is 0.22 USD" in said
+    assert "of 0.22 USD: raise --max-cost; then the same command goes on" in said
     assert len(answered) == 4, "0.05 USD each"
     code, said = command.run("--max-cost", "0.22")
     assert (code, asked(cluster)) == (3, 4), "the limit is the whole batch's"
