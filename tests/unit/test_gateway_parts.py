@@ -18,7 +18,7 @@ from tasks.gateway.jobs import OPERATIONS
 from tasks.gateway.many import Cursors, Many
 from tasks.gateway.operations import Call
 from tasks.gateway.page.diffs import changes_of
-from tasks.gateway.page.rendering import rendered
+from tasks.gateway.page.rendering import brief, rendered
 from tasks.gateway.page.story import story_of
 from tasks.gateway.problems import Problem
 from tasks.gateway.responses import ResponseEvents
@@ -264,6 +264,13 @@ def test_no_value_can_become_markup(text: str) -> None:
     )
     body = bytes(page.body).decode("utf-8", "surrogatepass")
     assert "<script>" not in body.replace('<script src="/assets/page.js" defer></script>', "")
+
+
+@pytest.mark.parametrize("made", ["263fb3e38170-{}", "5612c49893.{}", "{:032x}"])
+def test_the_jobs_of_one_run_are_told_apart_in_a_narrow_column(made: str) -> None:
+    told = {brief(made.format(number)) for number in range(1, 1_200)}
+    assert len(told) == 1_199
+    assert max(map(len, told)) <= 18
 
 
 async def told(*items: Text | Cut) -> list[dict[str, Any]]:

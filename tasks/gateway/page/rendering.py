@@ -14,6 +14,8 @@ from starlette.responses import HTMLResponse
 from worker.log.status import starting_in
 
 _AGES = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+#: Characters of an id that are shown whole.
+_BRIEF = 18
 
 
 @cache
@@ -29,6 +31,7 @@ def _environment() -> Environment:
         "exact": _exact,
         "count": _count,
         "starting": _starting,
+        "brief": brief,
         "lasting": _lasting,
     }
     return made
@@ -51,6 +54,11 @@ def _ago(at_ms: int) -> Markup:
 def _exact(text: str) -> Markup:
     """Text that a browser reads back unchanged: a bare CR would be a line's end to it."""
     return escape(text).replace("\r", Markup("&#13;"))
+
+
+def brief(job_id: str) -> str:
+    """An id for a narrow column: the jobs of one run or batch differ at its end."""
+    return job_id if len(job_id) <= _BRIEF else f"{job_id[:10]}\N{HORIZONTAL ELLIPSIS}{job_id[-6:]}"
 
 
 def _lasting(seconds: float) -> str:
