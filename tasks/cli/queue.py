@@ -37,7 +37,7 @@ def command(count: int, as_json: bool) -> None:
 def _show(queue: Queue) -> None:
     click.echo(
         f"{queue.pool}: {queue.waiting} waiting, {queue.delayed} delayed, {queue.running} running;"
-        f" {queue.workers} workers with {queue.slots} slots"
+        f" {queue.workers} worker{'' if queue.workers == 1 else 's'} with {queue.slots} slots"
     )
     for job in queue.first:
         click.echo("  " + "  ".join(_cells(job)))
