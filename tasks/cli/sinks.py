@@ -21,6 +21,7 @@ from tasks.splice import Piece, Splice
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Text
 
 _SECONDS = re.compile(r"\d+ s\b")
+_AHEAD = re.compile(r"(\d+)(?= ahead of it)")
 
 
 class Sink(Protocol):
@@ -142,8 +143,8 @@ class PipeSink:
                 raise BrokenPipeError
 
     def say(self, line: str) -> None:
-        # Seconds that tick away are no news.
-        gist = _SECONDS.sub("", line)
+        # Seconds that tick away are no news, and a place is when it has about halved.
+        gist = _AHEAD.sub(lambda place: str(int(place[0]).bit_length()), _SECONDS.sub("", line))
         if gist != self._said:
             self._said = gist
             sys.stderr.write(f"longstream: {line}\n")

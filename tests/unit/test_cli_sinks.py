@@ -98,6 +98,14 @@ def test_the_same_status_is_said_once(capfd: pytest.CaptureFixture[str]) -> None
     ]
 
 
+def test_a_long_line_is_told_in_few_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    sink = PipeSink(None)
+    for ahead in range(1_000, 0, -1):
+        sink.take(Status(state="waiting", detail=f"{ahead} ahead of it"))
+    places = [int(line.split()[2]) for line in capfd.readouterr().err.splitlines()]
+    assert places == [1_000, 511, 255, 127, 63, 31, 15, 7, 3, 1]
+
+
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
