@@ -24,6 +24,8 @@ from worker.tokens import Scope
 
 #: How long a body may take to arrive, in seconds.
 _BODY_S = 30.0
+#: A pattern is nothing that a person reads.
+_BLANK = r"Expected `str` matching regex '\\S'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ async def _body(operation: Operation, request: Request) -> Any:
     try:
         return msgspec.json.decode(received, type=operation.body)
     except msgspec.ValidationError as error:
-        raise Problem("invalid", f"body: {error}") from error
+        said = str(error).replace(_BLANK, "Expected text that is not blank")
+        raise Problem("invalid", f"body: {said}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem("malformed", f"body: {error}") from error
 

@@ -89,6 +89,14 @@ def test_a_body_that_is_not_what_it_should_be_is_refused(
     assert answer(gateway, "POST", "/jobs", content=content, headers=JSON) == (status, code)
 
 
+@pytest.mark.parametrize("prompt", ["", " \\n"])
+def test_a_blank_prompt_is_refused_in_words(gateway: Gateway, prompt: str) -> None:
+    content = f'{{"kind": "generate", "prompt": "{prompt}"}}'
+    with gateway.client() as client:
+        told = client.post("/jobs", content=content, headers=JSON).json()
+    assert told["detail"] == "body: Expected text that is not blank - at `$.prompt`"
+
+
 def test_a_body_must_say_that_it_is_json(gateway: Gateway) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         got = answer(gateway, "POST", "/jobs", content=b"{}", headers={"Content-Type": kind})
