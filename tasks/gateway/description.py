@@ -21,6 +21,8 @@ _WITH_TOKEN = ("unauthorized", "forbidden", "too_many_failures")
 _WITH_QUERY = ("malformed",)
 _WITH_BODY = ("malformed", "slow_request", "too_large", "unsupported_media_type", "invalid")
 _PARAMETER = re.compile(r"\{(\w+)\}")
+#: Media types that clients read as more than text.
+_PARSED = ("application/json", "text/event-stream")
 
 
 class ProblemDocument(msgspec.Struct, rename={"kind": "type"}):
@@ -61,7 +63,7 @@ def _types(operations: Sequence[Operation]) -> list[Any]:
 
 
 def _is_type(reply: Any) -> bool:
-    return not isinstance(reply, str)
+    return not isinstance(reply, str | tuple)
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
@@ -152,8 +154,12 @@ def _codes(operation: Operation) -> list[str]:
 
 
 def _content(reply: Any) -> dict[str, Any]:
+    if isinstance(reply, tuple):
+        return {
+            media_type: content for each in reply for media_type, content in _content(each).items()
+        }
     if isinstance(reply, str):
-        return {reply: {"schema": {} if reply == "application/json" else {"type": "string"}}}
+        return {reply: {"schema": {} if reply in _PARSED else {"type": "string"}}}
     (schema,), _ = msgspec.json.schema_components([reply], ref_template=_REF)
     return {"application/json": {"schema": schema}}
 

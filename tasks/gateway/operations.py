@@ -60,7 +60,8 @@ class Header(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """`scope` None: open to everybody, without a token. `replies`: status to what is in the body, a
-    type or a media type. `codes`: the problems it has beside those that every operation has."""
+    type, a media type, or several media types. `codes`: the problems it has beside those that every
+    operation has."""
 
     method: str
     path: str

@@ -34,6 +34,8 @@ from worker.tokens import Scope
 
 _EACH = 4
 _COMMENT = b": heartbeat\n\n"
+#: An object, or its events with `stream`.
+_EITHER = ("application/json", "text/event-stream")
 
 
 class Effort(msgspec.Struct, forbid_unknown_fields=True):
@@ -241,7 +243,7 @@ OPERATIONS = (
         summary="Submit a job in the form of OpenAI's Responses",
         scope=Scope.SUBMIT,
         body=Asked,
-        replies={200: "application/json"},
+        replies={200: _EITHER},
         codes=("too_many_readers", "store_full"),
     ),
     Operation(
@@ -251,7 +253,7 @@ OPERATIONS = (
         summary="A job as a response, or its events from any number on",
         scope=Scope.READ,
         query=Again,
-        replies={200: "application/json"},
+        replies={200: _EITHER},
         codes=("unknown_job", "too_many_readers"),
     ),
     Operation(
