@@ -61,10 +61,26 @@ class Seen:
         return json.dumps(told)
 
 
+def place_of(store: redis.Redis, contender: str, stream: int) -> tuple[int, str]:
+    """The job a stream is at by now, and where its log ends: behind a seal the next one begins."""
+    generation = 0
+    while contender == OURS and store.exists(log_of(OURS, stream, generation + 1)):
+        generation += 1
+    last: Any = store.xrevrange(log_of(contender, stream, generation), count=1)
+    if not last:
+        return generation, "0"
+    if contender == OURS and isinstance(entries.decode(last[0][1][b"e"]), entries.End):
+        return generation + 1, "0"
+    return generation, last[0][0].decode()
+
+
 def watch_logs(contender: str, path: str, streams: list[int], seen: Seen) -> None:
     """All logs in one blocking read after another."""
     store = redis.Redis(unix_socket_path=path, protocol=2)
-    at = {log_of(contender, stream): (stream, 0, "$") for stream in streams}
+    at = {}
+    for stream in streams:
+        generation, last = place_of(store, contender, stream)
+        at[log_of(contender, stream, generation)] = stream, generation, last
     while True:
         reply: Any = store.xread({key: place[2] for key, place in at.items()}, block=1000)
         for name, found in reply:
@@ -81,11 +97,10 @@ def watch_logs(contender: str, path: str, streams: list[int], seen: Seen) -> Non
                 at[log_of(contender, stream, generation + 1)] = stream, generation + 1, "0"
 
 
-async def read(store: Redis, stream: int, seen: Seen) -> None:
+async def read(store: Redis, stream: int, place: tuple[int, str], seen: Seen) -> None:
     """One stream by the product's reader, from where its log ends now."""
-    generation = 0
-    last: Any = await store.xrevrange(log_of(OURS, stream), count=1)
-    cursor = Cursor.parse(last[0][0]) if last else START
+    generation, last = place
+    cursor = START if last == "0" else Cursor.parse(last)
     while True:
         try:
             async for item in atail(store, job_of(stream, generation), cursor):
@@ -100,9 +115,12 @@ async def read(store: Redis, stream: int, seen: Seen) -> None:
 
 
 def watch_readers(path: str, streams: list[int], seen: Seen) -> None:
+    with redis.Redis(unix_socket_path=path, protocol=2) as now:
+        places = {stream: place_of(now, OURS, stream) for stream in streams}
+
     async def main() -> None:
         store = connect_async(f"unix://{path}")
-        await asyncio.gather(*(read(store, stream, seen) for stream in streams))
+        await asyncio.gather(*(read(store, stream, at, seen) for stream, at in places.items()))
 
     asyncio.run(main())
 
