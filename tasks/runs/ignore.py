@@ -51,9 +51,9 @@ class Ignores:
     def _says(self, within: PurePosixPath, name: str) -> bool:
         for directory, spec in self._deepest_first(within):
             start = 0 if directory == PurePosixPath() else len(str(directory)) + 1
-            if (said := spec.check_file(name[start:]).include) is not None:
-                return bool(said)
-        return bool(self._excluded.check_file(name).include)
+            if (said := _said(spec, name[start:])) is not None:
+                return said
+        return bool(_said(self._excluded, name))
 
     def _deepest_first(
         self, within: PurePosixPath
@@ -62,6 +62,21 @@ class Ignores:
             if directory not in self._specs:
                 self._specs[directory] = _spec(self._top / directory / _GITIGNORE)
             yield directory, self._specs[directory]
+
+
+def _said(spec: GitIgnoreSpec, name: str) -> bool | None:
+    """What the last pattern that fits says. One that fits a directory on the way was asked before,
+    of that directory: `!src` says nothing of `src/build/`."""
+    own = name[name.rstrip("/").rfind("/") + 1 :]
+    for pattern in reversed(spec.patterns):
+        named_anywhere = "/" not in str(pattern.pattern).strip().rstrip("/")
+        fit = pattern.match_file(own if named_anywhere else name)
+        if fit is None or pattern.include is None:
+            continue
+        slash = fit.match.end("ps_d") if "ps_d" in fit.match.groupdict() else -1
+        if slash in {-1, len(fit.match.string)}:
+            return bool(pattern.include)
+    return None
 
 
 def repository_of(place: Path) -> Path | None:

@@ -220,6 +220,11 @@ def test_a_named_file_that_can_not_be_sent_is_a_problem(tmp_path: Path) -> None:
         gather_sources(["empty.py"], ["a.py"], tmp_path, 1000)
 
 
+def test_a_directory_that_is_taken_back_in_keeps_what_is_ignored_in_it(tmp_path: Path) -> None:
+    grow(tmp_path, {".gitignore": "build\n!src\n", "src/build/x.txt": "x", "src/a.txt": "x"})
+    assert select(["."], tmp_path).found == (".gitignore", "src/a.txt")
+
+
 def test_an_empty_name_is_not_the_whole_directory(tmp_path: Path) -> None:
     grow(tmp_path, {"a.py": "x\n"})
     with pytest.raises(SourceError, match="an empty name is no file"):
