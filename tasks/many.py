@@ -42,8 +42,8 @@ def submit_many(
 
         ids = list(jobs.submit_many("tasks.generate", [{"prompt": p} for p in prompts]))
 
-    A mapping may name its `job_id`. `chosen`: how the model of all of them was chosen before.
-    Raises LongstreamError as `submit` does.
+    A mapping may name its `job_id`, and `terms` of its own. `chosen`: how the model of all of them
+    was chosen before. Raises LongstreamError as `submit` does.
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
@@ -51,25 +51,28 @@ def submit_many(
     from worker.submission import now_ms, submit_all
 
     settings = current()
-    options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
+    options: Any = {"tenant": tenant, "priority": priority}
     together = _TOGETHER if isinstance(calls, Sequence) and task in KINDS else 1
     left = iter(calls)
     with store() as client:
         while piece := [dict(call) for call in islice(left, together)]:
             ids = [str(kwargs.pop("job_id", "") or new_id()) for kwargs in piece]
-            named = zip(ids, piece, strict=True)
+            own = [kwargs.pop("terms", terms) for kwargs in piece]
+            named = zip(ids, piece, own, strict=True)
             if task in KINDS:
                 refuse_spent(client, settings, tenant, now_ms(client))
                 submit_all(
                     client,
                     [
-                        submitted(settings, task, (), kw, job_id=i, chosen=chosen, **options)
-                        for i, kw in named
+                        submitted(
+                            settings, task, (), kw, job_id=i, terms=t, chosen=chosen, **options
+                        )
+                        for i, kw, t in named
                     ],
                 )
             else:
-                for job_id, kwargs in named:
-                    submitted_by_celery(task, (), kwargs, job_id=job_id, **options)
+                for job_id, kwargs, on in named:
+                    submitted_by_celery(task, (), kwargs, job_id=job_id, terms=on, **options)
             yield from ids
 
 

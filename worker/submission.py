@@ -281,6 +281,7 @@ def now_ms(client: redis.Redis) -> int:
 
 
 def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
+    cost = job.terms.max_cost_usd
     fields = {
         "task": job.task,
         "model": job.model,
@@ -293,7 +294,7 @@ def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
         "rule": job.rule,
         "instead_of": job.instead_of,
         "on_interrupt": job.terms.on_interrupt,
-        "max_cost_micros": round((job.terms.max_cost_usd or 0) * 1_000_000),
+        "max_cost_micros": 0 if cost is None else max(1, round(cost * 1_000_000)),
     }
     deadline_ms = int((job.terms.deadline_s or 0) * 1000)
     return [deadline_ms, job.wait_ms, *(part for pair in fields.items() for part in pair)]

@@ -82,7 +82,10 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
         help="Give up when it has not ended by then: 90s, 15m, 2h from now.",
     )
     @click.option(
-        "--max-cost", type=USD, help="Stop when it has cost so many USD, and keep the text."
+        "--max-cost",
+        type=USD,
+        help="Stop when it has cost so many USD, and keep the text; of several jobs, each at its "
+        "share.",
     )
     @click.option(
         "--id",

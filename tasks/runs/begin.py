@@ -93,6 +93,7 @@ def _submit(run: Run, groups: Iterable[tuple[str, Sequence[SourceFile]]], instru
     calls = [
         {
             "job_id": job_id,
+            "terms": run.terms_of(job_id),
             "files": [msgspec.to_builtins(file) for file in files],
             "instruction": instruction,
             "model": run.model,
@@ -100,10 +101,7 @@ def _submit(run: Run, groups: Iterable[tuple[str, Sequence[SourceFile]]], instru
         }
         for job_id, files in groups
     ]
-    sent = jobs.submit_many(
-        REFACTOR.task, calls, terms=run.terms, priority="normal", chosen=run.chosen
-    )
-    for _ in sent:
+    for _ in jobs.submit_many(REFACTOR.task, calls, priority="normal", chosen=run.chosen):
         pass
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +71,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> int:
         return sum(len(job.files) for job in self.jobs)
+
+    def terms_of(self, job_id: str) -> Terms:
+        """The terms of one job. What the run may cost is divided by the size of what is sent, so
+        that all its jobs together stay below it, whoever runs them and in whatever order."""
+        limit = self.terms.max_cost_usd
+        if limit is None:
+            return self.terms
+        sizes = {job.id: 1 + sum(file.size for file in job.files) for job in self.jobs}
+        return replace(self.terms, max_cost_usd=limit * sizes[job_id] / sum(sizes.values()))
 
     def is_here(self) -> bool:
         """True where the files lie that were sent."""
