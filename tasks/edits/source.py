@@ -33,8 +33,8 @@ class SourceError(LongstreamError):
 class SourceFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file as it was when it was read.
 
-    `path` is relative to the root, with `/`. `text` has `\\n` as its only line ending and no byte
-    order mark. `sha256` and `size` are those of the bytes on the disk.
+    `path` is relative to the root, with `/`, and has no link in it. `text` has `\\n` as its only
+    line ending and no byte order mark. `sha256` and `size` are those of the bytes on the disk.
     """
 
     path: str
@@ -149,10 +149,12 @@ class _Reading:
         path = relative_to_root(self._root, given)
         if path == ".":
             raise _Problem(_DIRECTORY)
-        problem = lexical_problem(path)
-        if problem is not None:
+        # Git follows no link: a patch or a branch can only name the file that a link leads to.
+        real = locate(self._root, path)
+        path = relative_to_root(self._root, real)
+        if (problem := lexical_problem(path)) is not None:
             raise _Problem(problem)
-        data, status = self._bytes_of(path)
+        data, status = self._bytes_of(real)
         self._refuse_duplicate((status.st_dev, status.st_ino), path)
         if not data:
             raise _Problem("is empty: there is nothing to change")
@@ -163,9 +165,9 @@ class _Reading:
             )
         return source_file(path, data)
 
-    def _bytes_of(self, path: str) -> tuple[bytes, os.stat_result]:
+    def _bytes_of(self, path: Path) -> tuple[bytes, os.stat_result]:
         try:
-            return read_regular(locate(self._root, path), self._max_bytes + 1)
+            return read_regular(path, self._max_bytes + 1)
         except FileNotFoundError:
             raise _Vanished("no such file") from None
         except IsADirectoryError:

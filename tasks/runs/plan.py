@@ -70,7 +70,7 @@ def plan_run(
     left_out += gathered.left_out
     files = list(gathered.files)
     if len(files) > 1 or found:
-        files, too_large = _fitting(files, frozenset(named), model)
+        files, too_large = _fitting(files, len(named), model)
         left_out += too_large
     if not files:
         raise SourceError([_nothing(left_out)])
@@ -126,9 +126,10 @@ def _selected(
 
 
 def _fitting(
-    files: list[SourceFile], named: frozenset[str], model: str
+    files: list[SourceFile], named: int, model: str
 ) -> tuple[list[SourceFile], list[tuple[str, str]]]:
-    """The files that the model can give back whole, and those it can not."""
+    """The files that the model can give back whole, and those it can not. The first `named` of them
+    have to be."""
     from settings.windows import window_of
     from tasks.runs.pack import room_of_one, tokens_of_file
 
@@ -139,7 +140,8 @@ def _fitting(
         (file.path, f"has about {tokens_of_file(file):,} tokens, and {model} gives back {most:,}")
         for file in large
     ]
-    if problems := [f"{path}: {reason}" for path, reason in reasons if path in named]:
+    had_to = {file.path for file in files[:named]}
+    if problems := [f"{path}: {reason}" for path, reason in reasons if path in had_to]:
         raise SourceError(problems)
     return [file for file in files if file not in large], reasons
 

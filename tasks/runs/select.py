@@ -66,7 +66,7 @@ class _Looking:
             # An unset variable of a script must not become the whole directory.
             self.problems.append("an empty name is no file; . is this directory")
         elif path.is_dir():
-            self._directory(name, path)
+            self._directory(name, self._real(path))
         elif not os.path.lexists(path) and glob.has_magic(name):
             self._glob(name)
         else:
@@ -90,9 +90,16 @@ class _Looking:
             self.problems.append(f"{shown(pattern)}: no file matches")
         for match in matches:
             path = self._root / match
+            if not path.is_symlink():
+                path = self._real(path)
             ignored = self._ignores.ignores(path, directory=path.is_dir())
             if not ignored and path.is_file() and not path.is_symlink():
                 self._take(path)
+
+    def _real(self, path: Path) -> Path:
+        """Where links lead that stay inside the root; the reading refuses those that do not."""
+        real, real_root = Path(os.path.realpath(path)), Path(os.path.realpath(self._root))
+        return self._root / real.relative_to(real_root) if real.is_relative_to(real_root) else path
 
     def _walk(self, directory: Path) -> Iterator[Path]:
         try:

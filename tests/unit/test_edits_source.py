@@ -193,11 +193,16 @@ def test_a_link_that_leads_outside_is_refused(tmp_path: Path) -> None:
     assert "outside the root through a symbolic link" in problem("link.py", tmp_path / "root")
 
 
-def test_a_link_that_stays_inside_keeps_its_own_name(tmp_path: Path) -> None:
-    (tmp_path / "real.py").write_text("x = 1\n")
-    (tmp_path / "link.py").symlink_to("real.py")
+@pytest.mark.parametrize("given", ["link.py", "linked/real.py"])
+def test_a_link_that_stays_inside_is_the_file_it_leads_to(tmp_path: Path, given: str) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/real.py").write_text("x = 1\n")
+    (tmp_path / "link.py").symlink_to("p/real.py")
+    (tmp_path / "linked").symlink_to("p")
+    (tmp_path / "root").symlink_to(".")
 
-    assert read_sources(["link.py"], tmp_path, LIMIT)[0].path == "link.py"
+    for root in (tmp_path, tmp_path / "root"):
+        assert read_sources([given], root, LIMIT)[0].path == "p/real.py"
 
 
 @pytest.mark.parametrize("path", ["../other.py", "/etc/hostname", "a/../../other.py"])

@@ -10,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from tasks.edits.answer import Answer
 from tasks.edits.checks import check
-from tasks.edits.source import SourceFile, source_file
+from tasks.edits.source import SourceFile, read_sources, source_file
+from tasks.runs.branch import Branch
 from tests.harness.refactoring import git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -56,3 +57,27 @@ def test_git_applies_the_patch_of_any_tree(
     for source, text in tree:
         assert (root / source.path).read_bytes() == source.bytes_of(text)
     assert Path(root, ".git").is_dir()
+
+
+@pytest.mark.parametrize("given", ["link.py", "linked/a.py"])
+def test_git_takes_the_change_of_a_file_that_was_named_by_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Somebody")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "somebody@example.org")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/a.py").write_text("a = 1\n")
+    (tmp_path / "link.py").symlink_to("p/a.py")
+    (tmp_path / "linked").symlink_to("p")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "-m", "first")
+    sources = read_sources([given], tmp_path, 1000)
+    result = check(sources, Answer({sources[0].path: "a = 2\n"}), tmp_path)
+
+    git(tmp_path, "apply", "--check", "-", given=result.patch(force=True))
+
+    placed = Branch(tmp_path, "new", "run1").place(result.applicable(force=True), "Change it")
+    assert placed.refused == ()
+    assert git(tmp_path, "show", "new:p/a.py") == "a = 2\n"

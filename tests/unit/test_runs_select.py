@@ -194,6 +194,24 @@ def test_links_and_repositories_inside_are_not_followed(repository: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("name", ["linked", "linked/sub", "linked/**/*.py", "*/sub/*.py"])
+def test_a_link_to_a_directory_is_the_directory_it_leads_to(tmp_path: Path, name: str) -> None:
+    grow(tmp_path, {"dir/sub/c.py": "x"})
+    (tmp_path / "linked").symlink_to("dir")
+    assert select([name], tmp_path).found == ("dir/sub/c.py",)
+
+
+def test_a_link_to_a_directory_outside_gives_nothing(tmp_path: Path) -> None:
+    grow(tmp_path, {"root/a.py": "x", "secret/b.py": "x"})
+    (tmp_path / "root/linked").symlink_to("../secret")
+    chosen = select(["linked"], tmp_path / "root")
+    gathered = gather_sources(chosen.named, chosen.found, tmp_path / "root", 1000)
+    assert gathered.files == ()
+    assert dict(gathered.left_out) == {
+        "linked/b.py": "leads outside the root through a symbolic link"
+    }
+
+
 def test_what_was_found_and_can_not_be_sent_is_left_out_with_the_reason(tmp_path: Path) -> None:
     grow(tmp_path, {"a.py": "x\n", "empty.py": "", "gone.py": "x"})
     (tmp_path / "binary.dat").write_bytes(b"\0\1")
