@@ -12,14 +12,17 @@ import msgspec
 from settings.model import Settings
 from settings.prices import price_of
 from settings.routing import AUTO
+from tasks.edits.blocks import block, boundary_for
 from tasks.edits.paths import shown
+from tasks.edits.prompt import messages_for
 from tasks.edits.source import SourceError, SourceFile, gather_sources
 from tasks.kinds import REFACTOR
 from tasks.submitting import routed
-from worker.admission.estimates import tokens_of
+from worker.admission.estimates import estimate, tokens_of
 from worker.cost import Cost, cost_of
 from worker.log.entries import Tokens
 from worker.routing import Choice
+from worker.upstream.request import Request
 
 _FIGURES = re.compile(r"\d[\d,]*")
 #: Where a reason begins to speak of the one file.
@@ -35,7 +38,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[tuple[SourceFile, ...], ...]
     left_out: tuple[tuple[str, str], ...]
     found: bool
-    instruction_tokens: int
+    instruction: str
     #: How `auto` was answered, for all jobs of the run; None: a model was named.
     chosen: Choice | None = None
 
@@ -45,9 +48,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> Tokens:
-        """About what it takes: every file is read, and comes back."""
-        files = sum(tokens_of(file.text) for file in self.files)
-        return Tokens(input=files + self.instruction_tokens * len(self.groups), output=files)
+        """About what it takes: every message is read, and every file comes back in its block."""
+        sent = answered = 0
+        for files in self.groups:
+            messages = messages_for(files, self.instruction)
+            sent += estimate(Request(model=self.model, messages=messages)).prompt
+            boundary = boundary_for(files, self.instruction)
+            answered += tokens_of("".join(block(boundary, f.path, f.text) for f in files))
+        return Tokens(input=sent, output=answered)
 
     def cost(self, settings: Settings) -> Cost:
         return cost_of(self.tokens, price_of(self.model, settings.prices))
@@ -80,7 +88,7 @@ def plan_run(
         groups=_grouped(files, settings, model, each=each),
         left_out=tuple(left_out),
         found=bool(found),
-        instruction_tokens=tokens_of(instruction),
+        instruction=instruction,
     )
 
 
