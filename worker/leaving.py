@@ -29,9 +29,11 @@ from worker.log.entries import Tokens
 from worker.log.writer import Fields, Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
+from worker.reading import Whole
 from worker.scripts import script
 from worker.seeing.witness import Witness
 from worker.terms import OnInterrupt
+from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.work import Sealed, Verdict, Yielded
 
@@ -70,6 +72,13 @@ class Leaving:
         """What the attempt used, for the line."""
         known = self.refused or self.tokens != Tokens()
         return Spent(self.tokens if known else None, self.ending)
+
+    def left_behind(self, client: Client, writer: Writer, point: Point | None) -> None:
+        """A response that an earlier attempt began, and that no other will read: `seal` stops it
+        with its own key."""
+        key = None if point is None else self.settings.key(point.key)
+        if key is not None:
+            self.pump = Pump(client, writer, key, Whole(str), point=point, seen=self.seen)
 
     async def hand_back(
         self,
@@ -140,6 +149,9 @@ class Leaving:
     async def seal(
         self, writer: Writer, outcome: Outcome, reason: str, result: Any = None
     ) -> Sealed:
+        """A response that still goes on is stopped at the provider: nobody will take it up."""
+        if self.pump is not None and self.pump.goes_on and (await self._owner())[0]:
+            await self.pump.cancel()
         used = self.before + self.tokens
         usage = used if used != Tokens() else None
         await writer.seal(
@@ -182,15 +194,20 @@ class Leaving:
     async def let_go(self) -> None:
         """The job is another's, or will be. A response that is not taken up, since who has the job
         now asked anew, is stopped at the provider: it is paid for, and nobody will read it."""
-        if self.pump is None or self.paying is None or not self.pump.resumable:
+        if self.pump is None or not self.pump.goes_on:
             return
-        record = job_keys(self.lease.job_id).record
         with suppress(StoreRefused):
-            attempt, at = await self.commit.command("HMGET", record, "attempt", "resume")
-            owned = attempt is not None and int(attempt) == self.paying.claim.attempt
-            point = msgspec.json.decode(at, type=Point) if at else None
+            owned, point = await self._owner()
             if not owned and (point is None or not self.pump.reads(point)):
                 await self.pump.cancel()
+
+    async def _owner(self) -> tuple[bool, Point | None]:
+        """Whether that is this attempt, and the response it would take up."""
+        record = job_keys(self.lease.job_id).record
+        attempt, at = await self.commit.command("HMGET", record, "attempt", "resume")
+        mine = None if self.paying is None else self.paying.claim.attempt
+        owned = attempt is not None and int(attempt) == mine
+        return owned, msgspec.json.decode(at, type=Point) if at else None
 
     async def _recorded(self, wasted: str) -> Fields:
         if self.paying is None:

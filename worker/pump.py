@@ -83,6 +83,7 @@ class Pump:
         self._shown = 0
         self._shown_at = 0.0
         self._finished: Finished | None = None
+        self._cancelled = False
         self.tokens = Tokens()
 
     @property
@@ -104,6 +105,11 @@ class Pump:
     def resumable(self) -> bool:
         """True when the response goes on at the provider without this stream."""
         return self._at is not None
+
+    @property
+    def goes_on(self) -> bool:
+        """True until its end has come, or it was cancelled: it is paid for, read or not."""
+        return self._at is not None and self._finished is None and not self._cancelled
 
     def reads(self, point: Point) -> bool:
         """Whether that is the response this pump moves."""
@@ -128,6 +134,7 @@ class Pump:
         """Stop a background response at the provider, and learn what it has used."""
         if self._at is None:
             return
+        self._cancelled = True
         with suppress(UpstreamFailure, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):
                 used = await self._client.cancel(self.key, self._at.response_id)

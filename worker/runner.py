@@ -143,8 +143,9 @@ class Attempt:
         )
         ended = ended_before(claim, self._work, self._settings.worker.max_crashes)
         self._guard = guard = self._pays(claim)
-        await guard.paying.catch_up(goes_on=ended is None)
+        await guard.paying.catch_up(goes_on=ended is None or claim.point is not None)
         if ended is not None:
+            self._leaving.left_behind(self._client, writer, claim.point)
             return await self._leaving.seal(writer, *ended)
         if (over := await guard.before()) is not None:
             return await self._leaving.over(writer, over)
@@ -253,8 +254,6 @@ class Attempt:
             return await self._leaving.hand_back(writer, reason, failure=False, cause="drained")
         if why is Stop.LOST:
             return await self._leaving.lost(writer)
-        if self._pump is not None:
-            await self._pump.cancel()
         if why is Stop.BUDGET and self._guard is not None:
             return await self._leaving.seal(writer, Outcome.INCOMPLETE, self._guard.reason)
         if why is Stop.DEADLINE:

@@ -69,6 +69,7 @@ async def interrupted(commit: GroupCommit, text: str, point: Point | None = None
         ("continue", "häf 🌍", None, Mode.CONTINUE, 5),
         ("continue", "", None, Mode.RESTART, 0),
         ("fail", "häf", None, Mode.CLOSE, 3),
+        ("fail", "häf", POINT, Mode.CLOSE, 3),
         ("fail", "", None, Mode.RESTART, 0),
     ],
 )
@@ -85,7 +86,7 @@ async def test_the_policy_and_the_text_decide_what_the_next_attempt_keeps(
     await interrupted(commit, text, point)
     second = await claim(commit, 2)
     assert (second.mode, second.offset) == (mode, offset)
-    assert second.point == (point if mode is Mode.REATTACH else None)
+    assert second.point == (point if mode in (Mode.REATTACH, Mode.CLOSE) else None)
     kept = text if offset else ""
     stored = await aread_stored(commit.command, KEYS.log, second.base)
     assert (clean_text(stored) if offset else "") == kept

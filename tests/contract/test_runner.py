@@ -17,8 +17,11 @@ from tests.harness.journal import CLAIM, SUBMIT
 from tests.harness.lines import Line, key
 from worker.keys import job_keys
 from worker.ledger.spending import Spending
-from worker.log.claim import Point
+from worker.log import reader
+from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
+from worker.log.entries import Tokens
+from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.reading import Whole
 from worker.runner import Attempt
@@ -45,8 +48,9 @@ class Provider:
         take([Text("text")])
         take([await self._then()])
 
-    async def cancel(self, _key: object, response_id: str) -> None:
+    async def cancel(self, _key: object, response_id: str) -> Usage | None:
         self.cancelled.append(response_id)
+        return None
 
 
 class Background(Provider):
@@ -196,3 +200,88 @@ async def test_a_response_is_paid_for_by_the_key_it_was_asked_with(store: Store)
 
     spent = msgspec.json.decode(store.sync.hget(KEYS.record, "spent:2"), type=Spending)  # type: ignore[arg-type]
     assert (spent.key, spent.estimated) == ("b", False)
+
+
+class Left(Background):
+    """Has the response of key b that an earlier attempt left; nobody may ask or read it."""
+
+    def __init__(self, used: Usage | None) -> None:
+        super().__init__(_nothing, _done)
+        self._used = used
+
+    async def stream_into(self, *_: object) -> None:
+        raise AssertionError("the provider was asked")
+
+    async def resume_into(self, *_: object) -> None:
+        raise AssertionError("the response was read")
+
+    async def cancel(self, key: Key, response_id: str) -> Usage | None:  # type: ignore[override]
+        self.cancelled.append(f"{key.alias} {response_id}")
+        return self._used
+
+
+async def left(store: Store, used: Usage | None, record: dict[str, str]) -> tuple[Left, Sealed]:
+    """A job whose first worker died behind `text` of a response, and that is only closed."""
+    commit = GroupCommit(store.aio())
+    running = attempt(store, commit, provider := Left(used))
+    reply = await commit.call(CLAIM, [KEYS.log, KEYS.record], [0, "w0", "b", "run"])
+    claim = claim_of(reply)
+    assert isinstance(claim, Claim)
+    writer = Writer(commit, KEYS, claim.attempt, claim.first, buffer_bytes=1 << 20)
+    writer.text("text")
+    writer.resumable(msgspec.json.encode(Point("b", "resp_1", 3)))
+    await writer.flush()
+    store.sync.hset(KEYS.record, mapping=record)  # type: ignore[arg-type]
+
+    async with asyncio.timeout(10):
+        verdict = await running.run()
+    await commit.close()
+    assert isinstance(verdict, Sealed)
+    return provider, verdict
+
+
+@pytest.mark.parametrize(
+    ("record", "outcome"),
+    [
+        ({"crashes": "2", "crash:1": "w7", "crash:2": "w8"}, Outcome.FAILED),
+        ({"deadline_ms": "1"}, Outcome.EXPIRED),
+        ({"cancel_ms": "1"}, Outcome.CANCELLED),
+        ({"on_interrupt": "fail"}, Outcome.INTERRUPTED),
+    ],
+)
+async def test_a_response_that_nobody_will_read_is_stopped_and_paid_for_once(
+    store: Store, record: dict[str, str], outcome: Outcome
+) -> None:
+    provider, verdict = await left(store, Usage(5, 0, 70, 60), record)
+
+    assert (verdict.outcome, provider.cancelled) == (outcome, ["b resp_1"])
+    assert reader.text_of(store.sync, JOB) == "text"
+    raw: Any = store.sync.hgetall(KEYS.record)
+    booked = [value for name, value in raw.items() if name.startswith(b"spent:")]
+    (spent,) = [msgspec.json.decode(value, type=Spending) for value in booked]
+    assert (spent.key, spent.estimated, spent.wasted) == ("b", False, outcome)
+    assert spent.tokens == Tokens(input=5, cached=0, output=70, reasoning=60)
+
+
+async def test_a_response_whose_provider_does_not_say_what_it_used_is_estimated(
+    store: Store,
+) -> None:
+    provider, _ = await left(store, None, {"deadline_ms": "1"})
+
+    assert provider.cancelled == ["b resp_1"]
+    spent = msgspec.json.decode(store.sync.hget(KEYS.record, "spent:2"), type=Spending)  # type: ignore[arg-type]
+    assert (spent.key, spent.estimated, spent.tokens.output) == ("b", True, 1)
+
+
+async def test_a_response_whose_answer_can_not_be_used_is_stopped(store: Store) -> None:
+    """The code of the task fails, and the response goes on without it."""
+
+    async def broken() -> Finished:
+        raise ValueError("the code of the task")
+
+    commit = GroupCommit(store.aio())
+    running = attempt(store, commit, provider := Background(_nothing, broken))
+    async with asyncio.timeout(10):
+        assert isinstance(await running.run(), Sealed)
+    await commit.close()
+    assert provider.cancelled == ["resp_1"]

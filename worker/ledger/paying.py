@@ -25,7 +25,7 @@ from worker.ledger.spending import Spending, unsaid
 from worker.log.claim import Claim
 from worker.log.commit import GroupCommit
 from worker.log.cursor import Cursor
-from worker.log.entries import Mode, Tokens
+from worker.log.entries import Tokens
 from worker.log.stored import aread_stored
 from worker.log.writer import Fields
 from worker.pump import Pump
@@ -68,7 +68,7 @@ class Paying:
 
     async def catch_up(self, *, goes_on: bool) -> None:
         """Account for and book what earlier attempts left. `goes_on`: a response that this attempt
-        takes up is not over, and is paid for at its own end."""
+        takes up or stops is not over, and is paid for at its own end."""
         account, before = self.claim.account, self.claim.attempt - 1
         upto = account.accounted
         if before > account.accounted:
@@ -79,7 +79,7 @@ class Paying:
             spent = unsaid(earlier, account.accounted, mode, prompt, self.claim.began_ms)
             spent = await self._asked(spent)
             upto = before
-            if goes_on and mode is Mode.REATTACH and spent:
+            if goes_on and self.claim.point is not None and spent:
                 self._taken_up = spent.pop()
                 upto = spent[-1].attempt if spent else account.accounted
             await self.commit.call(*booking.account(self.job_id, upto, spent))

@@ -60,7 +60,8 @@ class Claim:
     failures: int
     #: What is left until the deadline; None: there is none.
     deadline_ms: int | None
-    #: The response to take up; None: there is none, or the mode does not ask for it.
+    #: The response to take up, or to stop when the job is only closed; None: there is none, or the
+    #: mode does not ask for it.
     point: Point | None
     #: When the job was submitted, when the attempt before began (0: there was none), and when this
     #: one did, in milliseconds of the server's clock.
@@ -86,7 +87,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
     created_ms, before_ms, began_ms, policy, repair, money = rest
     entry = entries.decode(first)
     assert isinstance(entry, entries.Attempt)
-    rejoining = entry.mode is Mode.REATTACH
+    goes_on = resume and entry.mode in (Mode.REATTACH, Mode.CLOSE)
     return Claim(
         attempt=attempt,
         first=first,
@@ -98,7 +99,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
         cancelled=bool(cancelled),
         failures=failures,
         deadline_ms=None if deadline_ms == "" or deadline_ms == b"" else int(deadline_ms),
-        point=msgspec.json.decode(resume, type=Point) if rejoining else None,
+        point=msgspec.json.decode(resume, type=Point) if goes_on else None,
         created_ms=created_ms,
         before_ms=before_ms,
         began_ms=began_ms,
