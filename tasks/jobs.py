@@ -240,10 +240,11 @@ def enable(alias: str) -> bool:
         return overview.enable(client, current(), alias)
 
 
-def find(prefix: str) -> str:
-    """The one job whose id starts like this. Raises UnknownJob when none or several do."""
+def find(prefix: str, what: str = "job") -> str:
+    """The one job whose id starts like this. Raises UnknownJob when none or several do, in words
+    for whoever looks for `what`."""
     if not prefix.strip():
-        raise UnknownJob("no job is named: give its id, or the start of it")
+        raise UnknownJob(f"no {what} is named: give its id, or the start of it")
     with store() as client:
         if client.exists(job_keys(prefix).record):
             return prefix
@@ -252,7 +253,7 @@ def find(prefix: str) -> str:
     if len(ids) == 1:
         return str(ids[0])
     if not ids:
-        raise unknown(prefix)
+        raise unknown(prefix, what)
     raise UnknownJob(f"{prefix} is the start of {len(ids)} job ids: {', '.join(ids[:5])}")
 
 

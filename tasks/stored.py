@@ -29,8 +29,8 @@ def store() -> Iterator[redis.Redis]:
         yield client
 
 
-def unknown(job_id: str) -> UnknownJob:
-    return UnknownJob(f"no job {job_id}: `longstream jobs` lists those that are known")
+def unknown(job_id: str, what: str = "job") -> UnknownJob:
+    return UnknownJob(f"no {what} {job_id}: `longstream jobs` lists those that are known")
 
 
 def record_of(client: redis.Redis, job_id: str) -> Record:

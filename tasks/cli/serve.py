@@ -53,8 +53,18 @@ def command(
     report_what_nobody_caught()
     know(settings)
     listener = serving.listening(settings.gateway.host, settings.gateway.port)
+    if serving.needs_tokens(settings, listener.getsockname()[0]) and not _has_tokens():
+        say("no token is valid, so all callers are refused: `longstream token create` makes one")
     url = serving.url_of(listener)
     if announce_file is not None:
         Path(announce_file).write_text(url)
     say(f"serving on {url}")
     serving.serve(settings, listener)
+
+
+def _has_tokens() -> bool:
+    from tasks.stored import store
+    from worker.tokens import listed
+
+    with store() as client:
+        return bool(listed(client))

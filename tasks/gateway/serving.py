@@ -138,6 +138,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def needs_tokens(settings: Settings, host: str) -> bool:
+    """Whether callers need tokens, when it listens there."""
+    return settings.gateway.tokens == "always" or not is_loopback(host)
+
+
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Until SIGTERM or Ctrl-C."""
     _allow_many_connections()
@@ -146,7 +151,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
     host = listener.getsockname()[0]
-    app = create(settings, open_locally=is_loopback(host) and settings.gateway.tokens != "always")
+    app = create(settings, open_locally=not needs_tokens(settings, host))
     config = uvicorn.Config(
         app,
         http=_Protocol,

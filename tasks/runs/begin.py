@@ -54,7 +54,7 @@ def find(client: redis.Redis, run_id: str, root: Path) -> Found:
     job that is no refactor."""
     run = starting_with(client, run_id)
     if run is None:
-        return _single(jobs.find(run_id), root)
+        return _single(jobs.find(run_id, "run or job"), root)
     known: dict[str, tuple[list[SourceFile], str]] = {}
     for job in run.jobs:
         try:

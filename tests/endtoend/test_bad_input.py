@@ -116,6 +116,12 @@ def test_an_unknown_job(cli: Cli, command: str) -> None:
     assert done.err.endswith("no job nojob: `longstream jobs` lists those that are known\n")
 
 
+def test_an_unknown_run(cli: Cli) -> None:
+    done = cli.run("refactor", "--resume", "zzz")
+    assert done.code == 1
+    assert done.err.endswith("no run or job zzz: `longstream jobs` lists those that are known\n")
+
+
 def test_a_cursor_ahead_of_the_log(cli: Cli) -> None:
     job = cli.submitted("ask", "hello", "--model", "sim:plain")
     assert cli.run("tail", job).code == 0

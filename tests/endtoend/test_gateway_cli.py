@@ -72,6 +72,26 @@ def test_a_port_that_is_taken_is_named(cli: Cli) -> None:
     assert f"cannot listen on 127.0.0.1 port {port}" in done.err
 
 
+def test_a_gateway_that_nobody_has_a_token_for_says_so(cli: Cli) -> None:
+    for token in cli.run("token", "list", "--json").objects():
+        cli.run("token", "revoke", token["id"])
+    place = cli.work / "url"
+
+    def said() -> list[str]:
+        place.unlink(missing_ok=True)
+        asked = ("--port", "0", "--require-tokens", "--announce-file", str(place))
+        with cli.start("serve", *asked) as serving:
+            wait_until("the gateway listens", place.exists, 40)
+            serving.send_signal(signal.SIGTERM)
+            _, err = serving.communicate(timeout=50)
+        return [line for line in err.decode().splitlines() if "longstream token create" in line]
+
+    (line,) = said()
+    assert line.startswith("longstream: no token is valid, so all callers are refused")
+    assert cli.run("token", "create").code == 0
+    assert said() == []
+
+
 @pytest.mark.slow
 def test_up_serves_the_page_and_down_ends_it(cli: Cli) -> None:
     with cli.start("up") as up:

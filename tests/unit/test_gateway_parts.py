@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 from starlette.requests import Request
 
+from settings.model import GatewaySettings, Settings
 from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY, frame_of
 from tasks.gateway.jobs import OPERATIONS
@@ -22,6 +23,7 @@ from tasks.gateway.page.rendering import brief, rendered
 from tasks.gateway.page.story import story_of
 from tasks.gateway.problems import Problem
 from tasks.gateway.responses import ResponseEvents
+from tasks.gateway.serving import needs_tokens
 from tasks.gateway.shapes import Generate
 from tasks.gateway.streams import HEARTBEAT_S, STALL_S, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
@@ -300,3 +302,20 @@ async def test_a_response_that_comes_out_different_says_that_it_failed() -> None
     )
     assert [event["type"] for event in events] == ["response.output_text.delta", "response.failed"]
     assert events[-1]["response"]["error"]["code"] == "restarted"
+
+
+@pytest.mark.parametrize(
+    ("host", "tokens", "needed"),
+    [
+        ("127.0.0.1", None, False),
+        ("::1", None, False),
+        ("127.0.0.1", "always", True),
+        ("0.0.0.0", None, True),
+        ("::", None, True),
+    ],
+)
+def test_callers_need_tokens_wherever_others_can_reach_the_gateway(
+    host: str, tokens: Any, needed: bool
+) -> None:
+    gateway = GatewaySettings(tokens=tokens) if tokens else GatewaySettings()
+    assert needs_tokens(Settings(gateway=gateway), host) is needed
