@@ -68,11 +68,19 @@ def read(file: IO[bytes]) -> Iterator[Asked | Fault]:
     """Every line that is not blank. A byte order mark at the start is no part of the first."""
     seen = Seen()
     try:
-        for number, raw in _lines(file):
-            if raw is None or raw.strip():
-                yield _parsed(number, raw, seen)
+        for number, raw in _filled(file):
+            yield _parsed(number, raw, seen)
     finally:
         seen.close()
+
+
+def numbers(file: IO[bytes]) -> Iterator[int]:
+    """The numbers of the lines that `read` gives."""
+    return (number for number, _ in _filled(file))
+
+
+def _filled(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    return ((number, raw) for number, raw in _lines(file) if raw is None or raw.strip())
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:

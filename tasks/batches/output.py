@@ -12,7 +12,7 @@ import json
 import os
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -74,6 +74,16 @@ class Output:
                 "name another output, or remove this one"
             )
         return True
+
+    def check_against(self, lines: Iterable[int]) -> None:
+        """Raises Taken unless `lines`, the numbers of the input's, have all that are here."""
+        here = len(self._done) - self._done.count(_NOT_DONE)
+        known = sum(n < len(self._done) and self._done[n] != _NOT_DONE for n in lines)
+        if known < here:
+            raise Taken(
+                f"{self._path} answers lines that the requests do not have ({here - known:,} of"
+                f" {here:,}): name another output, or remove this one"
+            )
 
     def records(self) -> Iterator[dict[str, Any]]:
         """What earlier runs have written."""

@@ -92,6 +92,7 @@ class Batch:
 
     def run(self, file: IO[bytes]) -> Progress:
         """Ask for every line that has no answer yet. Ctrl-C leaves what is in flight running."""
+        self._check_earlier_runs(file)
         if self._plan.max_cost is not None:
             self._count_earlier_runs()
         for asked in self._wanted(file):
@@ -107,6 +108,13 @@ class Batch:
         while self._flying:
             self._collect()
         return self.progress
+
+    def _check_earlier_runs(self, file: IO[bytes]) -> None:
+        """Raises Taken before anything is asked. A pipe can not be read twice, and is taken as it
+        comes."""
+        if self._output.written and file.seekable():
+            self._output.check_against(lines.numbers(file))
+            file.seek(0)
 
     def _count_earlier_runs(self) -> None:
         """The limit is the whole batch's, however often it is begun again."""

@@ -93,6 +93,13 @@ def test_every_line_is_answered_once_and_a_faulty_one_stops_nothing(cluster: Clu
     assert asked(cluster) == 37
     nothing_left(cluster)
 
+    for left in (b"", line(1) + b"\n" + line(41)):
+        (cluster.state / "requests.jsonl").write_bytes(left)
+        code, said = command.run()
+        assert (code, command.records()) == (1, records)
+        assert "results.jsonl answers lines that the requests do not have" in said
+    assert asked(cluster) == 37
+
 
 @pytest.mark.slow
 def test_the_answers_are_those_of_the_provider(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tasks.batches.bodies import CHAT, RESPONSES
-from tasks.batches.lines import LINE_BYTES, Asked, Fault, read
+from tasks.batches.lines import LINE_BYTES, Asked, Fault, numbers, read
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
 
@@ -117,3 +117,4 @@ def test_any_bytes_give_one_verdict_for_each_line_that_is_not_blank(parts: list[
     expected = [n for n, line in enumerate(raw.split(b"\n"), 1) if line.strip()]
 
     assert [each.line for each in read(io.BytesIO(raw))] == expected
+    assert list(numbers(io.BytesIO(raw))) == expected

@@ -73,6 +73,20 @@ def test_a_line_that_says_something_else_by_now_is_refused(tmp_path: Path) -> No
         again.has(1, "deadbeef")
 
 
+@pytest.mark.parametrize(("lines", "missing"), [([], 2), ([1, 2], 1), ([2, 4, 5], 2)])
+def test_an_output_of_lines_that_the_input_does_not_have_is_refused(
+    tmp_path: Path, lines: list[int], missing: int
+) -> None:
+    with Output(tmp_path / "out.jsonl") as output:
+        output.write(asked(1), answer("job", {}))
+        output.write(asked(3), answer("job", {}))
+
+    with Output(tmp_path / "out.jsonl") as again:
+        again.check_against([1, 2, 3, 4])
+        with pytest.raises(Taken, match=rf"do not have \({missing} of 2\): name another output"):
+            again.check_against(lines)
+
+
 def test_a_file_that_is_no_output_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     path.write_text("mine\n")
