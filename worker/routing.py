@@ -13,6 +13,10 @@ from worker.upstream.request import Request
 
 #: The words of a rule are looked for in so many characters.
 _ASKED_CHARS = 300
+_NO_LIGHT = (
+    "no lighter model is named: set light under [routing] in longstream.toml, or"
+    " LONGSTREAM_ROUTING__LIGHT"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ def choose(settings: Settings, task: str, request: Request, size: Estimate) -> C
             continue
         light = rule.model or settings.routing.light
         if light is None:
-            return Choice(strong, why=f"rule {name} matches, and routing.light names no model")
+            return Choice(strong, why=f"rule {name} matches, and {_NO_LIGHT}")
         return Choice(light, name, strong, f"rule {name}")
     return Choice(strong, why="no rule matches")
 

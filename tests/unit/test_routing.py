@@ -83,7 +83,10 @@ def test_without_a_lighter_model_nothing_is_sent_to_one_and_the_reason_is_told()
     choice = generated("Summarise this.", given(ONE_KEY))
 
     assert (choice.model, choice.rule) == ("gpt-5.5-codex", "")
-    assert choice.why == "rule summarise matches, and routing.light names no model"
+    assert choice.why == (
+        "rule summarise matches, and no lighter model is named: set light under [routing] in"
+        " longstream.toml, or LONGSTREAM_ROUTING__LIGHT"
+    )
 
 
 def test_rules_of_the_file_come_first_and_replace_those_of_the_same_name() -> None:
