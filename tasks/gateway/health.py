@@ -33,7 +33,9 @@ class GatewayGauges:
     """What a gateway process knows of its readers."""
 
     def __init__(self) -> None:
-        self.readers = Gauge("gateway_readers", "Event streams open at this gateway.")
+        self.readers = Gauge(
+            "gateway_readers", "Event streams open at this gateway, and requests that await an end."
+        )
 
     def all(self) -> list[Meter]:
         return meters_of(self)

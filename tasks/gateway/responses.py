@@ -25,10 +25,10 @@ from tasks.gateway.operations import Call, Operation
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.response_objects import PREFIX, message, part, response_of, snapshot
 from tasks.gateway.shapes import Text, Words
-from tasks.gateway.streams import EventStream
+from tasks.gateway.streams import Awaiting, EventStream
 from tasks.splice import Piece, Splice
 from worker.log.cursor import START, Cursor
-from worker.log.hub import Hub, Shown, TooSlow
+from worker.log.hub import Hub, Reader, Shown, TooSlow
 from worker.records import Record
 from worker.tokens import Scope
 
@@ -80,6 +80,9 @@ def cursor_of(number: int) -> Cursor:
 
 async def _create(call: Call) -> Any:
     asked: Asked = call.body
+    if asked.stream or not asked.background:
+        # Before the job is there: a client that is refused asks again, and means the same job.
+        call.request.app.state.streams.require_room()
     prompt, system = _prompt_of(asked)
     options = {
         "model": asked.model,
@@ -102,6 +105,7 @@ async def _create(call: Call) -> Any:
 async def _retrieve(call: Call) -> Any:
     record = await _known(call)
     if call.query.stream:
+        call.request.app.state.streams.require_room()
         return _streamed(call, record, call.query.starting_after)
     return json_of(await response_of(record))
 
@@ -117,15 +121,34 @@ async def _known(call: Call) -> Record:
 
 
 async def _at_its_end(call: Call, record: Record) -> Record:
-    async with aclosing(call.request.app.state.hub.reader(record.id).batches()) as batches:
-        async for _ in batches:
-            pass
+    """As it is when it has ended, or when nobody waits for that any more. Raises Problem."""
+    state = call.request.app.state
+    awaiting = Awaiting(state.streams, call.grant)
+    ended = await awaiting.end_of(_read_to_end(state.hub, record.id), call.request.receive)
+    if awaiting.is_cut and not ended and not state.streams.stopping:
+        raise Problem("unauthorized", "the token was revoked, or has expired")
     return await run_in_threadpool(jobs.status, record.id)
+
+
+async def _read_to_end(hub: Hub[Frame], job_id: str) -> None:
+    start: Cursor | None = START
+    while start is not None:
+        start = await _read_on(hub.reader(job_id, start))
+
+
+async def _read_on(reader: Reader[Frame]) -> Cursor | None:
+    """Where a reader that was too slow goes on; None at the end."""
+    try:
+        async with aclosing(reader.batches()) as batches:
+            async for _ in batches:
+                pass
+    except TooSlow as slow:
+        return Cursor.parse(slow.cursor)
+    return None
 
 
 def _streamed(call: Call, record: Record, after: int | None) -> EventStream:
     state = call.request.app.state
-    state.streams.require_room()
     chunks = ResponseEvents(record, -1 if after is None else after).chunks(state.hub)
     return EventStream(state.streams, call.grant, chunks, heartbeat=_COMMENT, retry=b"")
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import suppress
+from typing import Any, Protocol
 
 import structlog
 from starlette.types import Receive, Scope, Send
@@ -34,12 +35,32 @@ _HEADERS = [
 ]
 
 
+class Reading(Protocol):
+    """Somebody who is told of a job while it runs, or of its end."""
+
+    @property
+    def grant(self) -> Grant: ...
+
+    def cut(self) -> None:
+        """End it before the job does."""
+
+    def abort(self) -> None:
+        """End it although the client does not take what it was sent."""
+
+    async def beat(self) -> None:
+        """Say that it lives."""
+
+    def silent(self, now: float) -> bool: ...
+
+    def stalled(self, now: float) -> bool: ...
+
+
 class Streams:
-    """All event streams of the process. `most`: how many there may be."""
+    """All readers of the process. `most`: how many there may be."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: set[EventStream] = set()
+        self._open: set[Reading] = set()
         self._beats: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -51,12 +72,16 @@ class Streams:
         if self._stopping or len(self._open) >= self._most:
             raise Problem("too_many_readers", headers={"Retry-After": "5"})
 
-    def enter(self, stream: EventStream) -> None:
+    @property
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def enter(self, stream: Reading) -> None:
         self._open.add(stream)
         if self._stopping:
             stream.cut()
 
-    def leave(self, stream: EventStream) -> None:
+    def leave(self, stream: Reading) -> None:
         self._open.discard(stream)
 
     def stop(self) -> None:
@@ -177,6 +202,52 @@ class EventStream:
         if self._abort is not None:
             self._abort()
         self.cut()
+
+
+class Awaiting:
+    """A request that is answered when a job has ended: a reader that is sent nothing before."""
+
+    def __init__(self, streams: Streams, grant: Grant) -> None:
+        self._streams = streams
+        self.grant = grant
+        self._cut = asyncio.Event()
+
+    @property
+    def is_cut(self) -> bool:
+        return self._cut.is_set()
+
+    async def end_of(self, reading: Coroutine[Any, Any, None], receive: Receive) -> bool:
+        """Until that is over; False when the client left before, or was cut. Raises what it
+        raises."""
+        read = asyncio.create_task(reading)
+        ends = [asyncio.create_task(_gone(receive)), asyncio.create_task(self._cut.wait())]
+        self._streams.enter(self)
+        try:
+            await asyncio.wait({read, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._streams.leave(self)
+            for task in (read, *ends):
+                task.cancel()
+            await asyncio.wait({read, *ends})
+        if read.cancelled():
+            return False
+        read.result()
+        return True
+
+    def cut(self) -> None:
+        self._cut.set()
+
+    def abort(self) -> None:
+        self.cut()
+
+    async def beat(self) -> None:
+        """Nothing can be said before the answer."""
+
+    def silent(self, _now: float) -> bool:
+        return False
+
+    def stalled(self, _now: float) -> bool:
+        return False
 
 
 async def _gone(receive: Receive) -> None:

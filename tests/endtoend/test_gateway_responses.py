@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -124,6 +125,23 @@ def test_one_that_is_awaited_is_answered_at_its_end(client: httpx.Client) -> Non
     }
     refused = created(client, "sim:refuse", background=False)
     assert (refused["status"], refused["error"]["code"]) == ("failed", "refused")
+
+
+def test_a_client_that_leaves_while_it_awaits_a_response_is_no_reader_any_more(
+    gateway: Gateway, client: httpx.Client
+) -> None:
+    def readers() -> float:
+        lines = client.get("/metrics").text.splitlines()
+        (told,) = [each for each in lines if "gateway_readers " in each and each[0] != "#"]
+        return float(told.split()[-1])
+
+    body = json.dumps({"model": "sim:stall", "input": "hello"}).encode()
+    head = f"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+    before = readers()
+    with socket.create_connection(("127.0.0.1", gateway.port), 5) as link:
+        link.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
+        wait_until("it is counted", lambda: readers() == before + 1)
+    wait_until("it is counted no more", lambda: readers() == before)
 
 
 def test_a_response_is_cancelled(client: httpx.Client) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,14 +23,15 @@ from tasks.gateway.page.diffs import changes_of
 from tasks.gateway.page.rendering import brief, rendered
 from tasks.gateway.page.story import story_of
 from tasks.gateway.problems import Problem
-from tasks.gateway.responses import ResponseEvents
+from tasks.gateway.responses import OPERATIONS as RESPONSES, Asked, ResponseEvents
 from tasks.gateway.serving import needs_tokens
 from tasks.gateway.shapes import Generate
-from tasks.gateway.streams import HEARTBEAT_S, STALL_S, EventStream, Streams
+from tasks.gateway.streams import HEARTBEAT_S, STALL_S, Awaiting, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
 from worker.errors import StoreRefused
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.entries import Mode
+from worker.log.hub import TooSlow
 from worker.log.view import Cut, Status, Text
 from worker.records import Record, State
 
@@ -196,6 +198,112 @@ async def test_there_is_room_for_so_many_and_none_while_it_stops() -> None:
     await asyncio.wait_for(task, 5)
     with pytest.raises(Problem, match="too_many_readers"):
         streams.require_room()
+
+
+async def endless_reading() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("how", ["left", "cut"])
+async def test_who_awaits_an_end_is_a_reader_until_it_leaves_or_is_cut(how: str) -> None:
+    client, streams = Client(), Streams(1)
+    awaiting = Awaiting(streams, LOCAL)
+    task = asyncio.create_task(awaiting.end_of(endless_reading(), client.receive))
+    await until(lambda: len(streams) == 1)
+    with pytest.raises(Problem, match="too_many_readers"):
+        streams.require_room()
+    if how == "left":
+        client.left.set()
+    else:
+        streams.stop()
+    assert not await asyncio.wait_for(task, 5)
+    assert (len(streams), awaiting.is_cut) == (0, how == "cut")
+
+
+async def test_who_awaits_an_end_hears_what_went_wrong_on_the_way() -> None:
+    async def broken() -> None:
+        raise StoreRefused("WRONGTYPE")
+
+    streams = Streams(1)
+    with pytest.raises(StoreRefused):
+        await Awaiting(streams, LOCAL).end_of(broken(), Client().receive)
+    assert len(streams) == 0
+
+
+class Lagging:
+    """A hub whose first reader falls behind at 1-5, and whose next is at the end."""
+
+    def __init__(self) -> None:
+        self.starts: list[Cursor] = []
+
+    def reader(self, _: str, start: Cursor) -> Lagging:
+        self.starts.append(start)
+        return self
+
+    async def batches(self) -> AsyncGenerator[list[Any], None]:
+        yield []
+        if len(self.starts) == 1:
+            raise TooSlow("1-5")
+
+
+def awaited(monkeypatch: pytest.MonkeyPatch, hub: Any, client: Client, streams: Streams) -> Any:
+    """A POST of a response that is awaited; of the job only its id is looked at."""
+    record = SimpleNamespace(id="a")
+
+    async def response_of(_: object) -> dict[str, str]:
+        return {"status": "as it is"}
+
+    monkeypatch.setattr("tasks.gateway.responses.jobs.submit", lambda *_, **__: "a")
+    monkeypatch.setattr("tasks.gateway.responses.jobs.status", lambda _: record)
+    monkeypatch.setattr("tasks.gateway.responses.response_of", response_of)
+    state = SimpleNamespace(hub=hub, streams=streams)
+    scope = {"type": "http", "headers": [], "app": SimpleNamespace(state=state)}
+    (create,) = (each for each in RESPONSES if each.path == "/v1/responses")
+    return create.handler(Call(Request(scope, client.receive), LOCAL, None, Asked(input="hello")))
+
+
+async def test_an_awaited_response_reads_on_where_it_fell_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hub = Lagging()
+    reply = await asyncio.wait_for(awaited(monkeypatch, hub, Client(), Streams(1)), 5)
+    assert (reply.status_code, reply.body) == (200, b'{"status":"as it is"}')
+    assert hub.starts == [START, Cursor(1, 5)]
+
+
+async def test_an_awaited_response_whose_token_is_revoked_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Running:
+        def reader(self, *_: object) -> Running:
+            return self
+
+        async def batches(self) -> AsyncGenerator[list[Any], None]:
+            await asyncio.Event().wait()
+            yield []
+
+    streams = Streams(1)
+    task = asyncio.create_task(awaited(monkeypatch, Running(), Client(), streams))
+    await until(lambda: len(streams) == 1)
+    monkeypatch.setattr("tasks.gateway.streams._REVOKED_S", 0.01)
+    monkeypatch.setattr("tasks.gateway.streams.LOCAL", Grant(name="other", scopes=frozenset()))
+
+    async def valid(_: list[str]) -> set[str]:
+        return set()
+
+    watch = asyncio.create_task(streams.end_revoked(valid))
+    with pytest.raises(Problem, match="unauthorized"):
+        await asyncio.wait_for(task, 5)
+    watch.cancel()
+
+
+async def test_no_job_is_made_of_a_response_that_nobody_has_room_to_await(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = awaited(monkeypatch, Lagging(), Client(), Streams(0))
+    monkeypatch.setattr("tasks.gateway.responses.jobs.submit", None)
+    with pytest.raises(Problem, match="too_many_readers"):
+        await call
 
 
 JOBS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=5, unique=True)
