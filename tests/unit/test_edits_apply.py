@@ -165,13 +165,14 @@ def test_a_file_that_became_a_link_outside_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "outside.py").read_text() == "x = 1\n"
 
 
-def test_a_link_inside_stays_a_link_and_its_file_changes(tmp_path: Path) -> None:
-    (tmp_path / "real.py").write_text("x = 1\n")
-    (tmp_path / "link.py").symlink_to("real.py")
+def test_a_file_that_became_a_link_inside_stays_one_and_its_file_changes(tmp_path: Path) -> None:
+    result = one_change(tmp_path)
+    (tmp_path / "a.py").rename(tmp_path / "real.py")
+    (tmp_path / "a.py").symlink_to("real.py")
 
-    apply(result_of(tmp_path, {"link.py": "x = 2\n"}), tmp_path)
+    apply(result, tmp_path, force=True)
 
-    assert (tmp_path / "link.py").is_symlink()
+    assert (tmp_path / "a.py").is_symlink()
     assert (tmp_path / "real.py").read_text() == "x = 2\n"
 
 
