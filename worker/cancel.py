@@ -1,12 +1,15 @@
 """Cancelling a job, wherever it is. The request is durable; asking twice is fine.
 
 A waiting job is sealed here, since no worker ever will; a running one is sealed by its worker,
-which hears of it at once through its inbox and, should that be lost, with its next heartbeat.
+which hears of it at once through its inbox and, should that be lost, with its next heartbeat. One
+that waits while its response goes on at the provider is first offered to the workers, who alone can
+stop that; what none of them takes at once is sealed here, and its response goes on to its end.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +34,11 @@ _CLAIM = script("worker.log", "claim")
 _SEAL = script("worker.log", "seal")
 
 
+#: How long a job is offered to the workers, and how often it is asked if one took it, in seconds.
+_OFFERED_S = 2.0
+_LOOK_S = 0.02
+
+
 class Cancelled(StrEnum):
     """What became of the request."""
 
@@ -53,6 +61,7 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
     pool: Any = client.hget(keys.record, "pool")
     # Should this process die on the way, a worker finds the note and seals the job.
     client.zadd(SUBMITTING, {job_id: now_ms(client)})
+    _offer(client, pool.decode(), job_id)
     where = line.run(client, line.withdraw(pool.decode(), job_id))
     # Out of the line, no worker will ever run it, also if the last one died in the middle of it.
     purpose = "withdrawn" if where == b"waiting" else "close"
@@ -61,6 +70,17 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
         _tell_celery(celery, client, job_id)
     client.zrem(SUBMITTING, job_id)
     return Cancelled.DONE if done else Cancelled.STOPPING
+
+
+def _offer(client: redis.Redis, pool: str, job_id: str) -> None:
+    """Have a worker close the job, if its response goes on and one takes it at once."""
+    record = job_keys(job_id).record
+    began: Any = client.hmget(record, "attempt", "resume")
+    if began[1] is None or not line.run(client, line.hurry(pool, job_id)):
+        return
+    until = time.monotonic() + _OFFERED_S
+    while time.monotonic() < until and client.hget(record, "attempt") == began[0]:
+        time.sleep(_LOOK_S)
 
 
 def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str, purpose: str) -> bool:
