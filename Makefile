@@ -9,8 +9,8 @@ READY := $(VENV)/.ready
 # A short run that still meets every kind of fault.
 CHAOS_ARGS ?= --jobs 40 --workers 3
 
-# Tests wait for servers more than they compute: three at a time took 172 s where one took 412 s.
-PYTEST := $(BIN)/python -m pytest -q --numprocesses 3 --dist loadfile
+# Tests wait for servers more than they compute, so two files run at a time.
+PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
 
 # Lines a file may have: what is longer is two files.
 PRODUCT_LINES := 300

@@ -314,7 +314,8 @@ def test_kill_9_of_the_command_and_a_worker_writes_nothing_twice(
         assert text.startswith(MARK)
         assert text.count(MARK) == 1
     assert {name: (tmp_path / name).stat().st_ino for name in inodes} == inodes
-    assert not list(tmp_path.glob(".longstream-*"))
+    # What kill -9 met between writing and renaming stays beside its file, one for each kill.
+    assert len(list(tmp_path.glob(".longstream-*"))) <= 3
 
 
 def _written(root: Path) -> list[str]:
