@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 # A short run that still meets every kind of fault.
 CHAOS_ARGS ?= --jobs 40 --workers 3
 
-# Tests wait for servers more than they compute, so two files run at a time.
-PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile
+# Tests wait for servers more than they compute, so two files run at a time. One that fails is tried
+# once more and listed: a busy machine may take a lease from a worker that lives.
+PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --reruns 1
 
 # Lines a file may have: what is longer is two files.
 PRODUCT_LINES := 300
