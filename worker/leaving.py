@@ -25,7 +25,7 @@ from worker.ledger.paying import Paying
 from worker.ledger.spending import FALLBACK, WASTED
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
-from worker.log.entries import Tokens
+from worker.log.entries import Mode, Tokens
 from worker.log.writer import Fields, Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
@@ -73,6 +73,17 @@ class Leaving:
         known = self.refused or self.tokens != Tokens()
         return Spent(self.tokens if known else None, self.ending)
 
+    @property
+    def goes_on_with(self) -> str | None:
+        """The key with which another attempt takes this one's response up; None: none does."""
+        claim = None if self.paying is None else self.paying.claim
+        if claim is None or claim.on_interrupt != OnInterrupt.AUTO:
+            return None
+        if self.pump is not None:
+            return self.pump.key.alias if self.pump.resumable else None
+        # Stopped before it was begun.
+        return claim.point.key if claim.point and claim.mode is Mode.REATTACH else None
+
     def left_behind(self, client: Client, writer: Writer, point: Point | None) -> None:
         """A response that an earlier attempt began, and that no other will read: `seal` stops it
         with its own key."""
@@ -91,16 +102,15 @@ class Leaving:
         forget: bool = False,
     ) -> Yielded:
         """`cause`: in a word, why what was paid for it may be thrown away."""
-        resumable = self.pump is not None and self.pump.resumable and not forget
+        alias = None if forget else self.goes_on_with
         record: Fields = {}
-        if not resumable:
+        if alias is None:
+            forget |= await self._stopped()
             # A response that goes on is paid for by whoever takes it up.
             record = await self._recorded("" if self._is_continued(writer) else cause)
         await writer.hand_back("handed_back", reason, failure=failure, forget=forget, record=record)
         await self._book()
-        sticky = "" if forget else None
-        if self.pump is not None and resumable:
-            sticky = self.pump.key.alias
+        sticky = "" if forget else alias
         wait_ms, spent = int(wait_s * 1000), self.spent
         back = line.settle(self.lease, back=True, wait_ms=wait_ms, spent=spent, sticky=sticky)
         await self.commit.call(*back)
@@ -200,6 +210,14 @@ class Leaving:
             owned, point = await self._owner()
             if not owned and (point is None or not self.pump.reads(point)):
                 await self.pump.cancel()
+
+    async def _stopped(self) -> bool:
+        """Stop a response that no other attempt takes up; whether there is one."""
+        if self.pump is None or not self.pump.resumable:
+            return False
+        if self.pump.goes_on and (await self._owner())[0]:
+            await self.pump.cancel()
+        return True
 
     async def _owner(self) -> tuple[bool, Point | None]:
         """Whether that is this attempt, and the response it would take up."""

@@ -20,7 +20,7 @@ from worker.errors import LogGone, StoreError, StoreRefused
 from worker.fallback import fallbacks_of, served
 from worker.keys import job_keys
 from worker.leaving import Leaving
-from worker.ledger.asking import asking
+from worker.ledger.asking import asking, stopping
 from worker.ledger.guard import Guard
 from worker.ledger.paying import Paying, catch_up_ended
 from worker.ledger.purse import Purse
@@ -83,7 +83,7 @@ class Attempt:
     @property
     def resumable(self) -> bool:
         """True when another attempt can go on without a seam."""
-        return self._pump is not None and self._pump.resumable
+        return self._leaving.goes_on_with is not None
 
     @property
     def produced(self) -> int:
@@ -157,8 +157,9 @@ class Attempt:
     def _pays(self, claim: Claim) -> Guard:
         alias = self._lease.key if claim.point is None else claim.point.key
         whose = (self._lease.job_id, alias, claim.account.ticket.model)
-        ask, kept_s = asking(self._client, self._settings), self._settings.retention.spend_s
-        self._leaving.paying = paying = Paying(self._commit, *whose, claim, kept_s, ask)
+        provider, kept_s = (self._client, self._settings), self._settings.retention.spend_s
+        asks = asking(*provider), stopping(*provider)
+        self._leaving.paying = paying = Paying(self._commit, *whose, claim, kept_s, *asks)
         return Guard(self._settings, self._purse, paying, lambda: self.stop(Stop.BUDGET))
 
     async def _claim(self) -> Claim | str:
@@ -184,7 +185,7 @@ class Attempt:
     async def _streamed(self, writer: Writer, claim: Claim, said: str) -> Verdict:
         try:
             assert self._guard is not None
-            stream = self._guard.watching(self._stream(writer, claim, said))
+            stream = self._guard.watching(lambda: self._stream(writer, claim, said))
             finished = await self._stopping.until_stopped(stream)
             if finished is None:
                 return await self._halted(writer)

@@ -66,14 +66,14 @@ class Guard:
                 return limit.over()
         return await self._job_over()
 
-    async def watching(self, stream: Coroutine[Any, Any, T]) -> T:
+    async def watching(self, stream: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The stream, held to its budgets."""
         if not self.purse.is_watched:
-            return await stream
+            return await stream()
         number = self.purse.begin(self._tenant, self.so_far)
         looking = asyncio.create_task(self._look())
         try:
-            return await stream
+            return await stream()
         finally:
             looking.cancel()
             self.purse.end(number)

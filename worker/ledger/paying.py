@@ -35,6 +35,10 @@ _log = structlog.get_logger()
 _NOTHING = Spending(attempt=0, at_ms=0)
 
 
+#: Asks the provider behind a key about a stream; None when it does not say.
+Ask = Callable[[str, str], Awaitable[Tokens | None]]
+
+
 async def _unasked(_key: str, _response_id: str) -> Tokens | None:
     return None
 
@@ -49,8 +53,10 @@ class Paying:
     model: str
     claim: Claim
     kept_s: int
-    #: Asks the provider behind a key what a stream used; None when it does not say.
-    ask: Callable[[str, str], Awaitable[Tokens | None]] = _unasked
+    #: What a stream used.
+    ask: Ask = _unasked
+    #: The same, after stopping what goes on there.
+    stop: Ask = _unasked
     _noting: asyncio.Task[None] | None = None
     _claimed_at: float = field(default_factory=time.monotonic)
     #: What an earlier attempt had of the response that this one takes up.
@@ -67,8 +73,8 @@ class Paying:
         return self.claim.began_ms + int((time.monotonic() - self._claimed_at) * 1000)
 
     async def catch_up(self, *, goes_on: bool) -> None:
-        """Account for and book what earlier attempts left. `goes_on`: a response that this attempt
-        takes up or stops is not over, and is paid for at its own end."""
+        """Stop, account for and book what earlier attempts left. `goes_on`: a response that this
+        attempt takes up or stops at its end is not over, and is paid for then."""
         account, before = self.claim.account, self.claim.attempt - 1
         upto = account.accounted
         if before > account.accounted:
@@ -133,10 +139,16 @@ class Paying:
         ids = await self.commit.command("HMGET", job_keys(self.job_id).record, *names)
         found = []
         for each, name in zip(spent, ids, strict=True):
-            said = None if name is None else await self.ask(each.key, name.decode())
+            said = await self._said(each, name)
             known = {} if said is None else {"tokens": said, "estimated": False}
             found.append(msgspec.structs.replace(each, **known))
         return found
+
+    async def _said(self, spending: Spending, name: bytes | None) -> Tokens | None:
+        left = self.claim.left.get(spending.attempt)
+        if left is not None:
+            return await self.stop(left.key, left.response_id)
+        return None if name is None else await self.ask(spending.key, name.decode())
 
     async def book(self) -> None:
         """Into the books with what `recorded` said; call it when that has been written."""

@@ -4,7 +4,9 @@
 -- The ladder: a response that goes on at the provider is taken up again; a job that asked for it is
 -- continued behind its text; else the answer is restarted. Before the first visible delta there is
 -- nothing to decide. A job that asked to fail is only closed. An answer that is whole and has to be
--- corrected is never restarted: what begins again behind it is the correction.
+-- corrected is never restarted: what begins again behind it is the correction. A response that goes
+-- on and is not taken up is `left` behind: its point, by the last attempt that read it, until it was
+-- stopped and what it used is in the record; see account.lua.
 --
 -- KEYS[1]  log, a stream; created here and nowhere else
 -- KEYS[2]  record, a hash
@@ -18,8 +20,8 @@
 --          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
 --          failures, resume, ms left until the deadline or '', and for who watches: when the job
 --          was submitted, when the attempt before began (0: none), when this one, its policy;
---          what is to be corrected, or ''; and of the money {attempts accounted for,
---          attempts booked, task, ticket, cost limit}}
+--          what is to be corrected, or ''; of the money {attempts accounted for, attempts
+--          booked, task, ticket, cost limit}; and `left`, or ''}
 local log, record = KEYS[1], KEYS[2]
 local lease, worker, key, purpose = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
@@ -43,7 +45,18 @@ local function claimed(attempt, payload)
     tonumber(redis.call('HGET', record, 'before_ms') or 0),
     tonumber(redis.call('HGET', record, 'attempt_ms') or now), policy, repair or '',
     { tonumber(accounted or 0), tonumber(booked or 0), task or '', ticket or '',
-      tonumber(max_cost or 0) } }
+      tonumber(max_cost or 0) }, redis.call('HGET', record, 'left') or '' }
+end
+
+-- Nobody will take up the response that an earlier attempt began.
+local function leave_behind(last_reader)
+  if resume ~= '' then
+    local left = cjson.decode(redis.call('HGET', record, 'left') or '{}')
+    left[last_reader] = cjson.decode(resume)
+    redis.call('HSET', record, 'left', cjson.encode(left))
+  end
+  redis.call('HDEL', record, 'resume')
+  resume = ''
 end
 
 if not state then return { 'unknown' } end
@@ -89,6 +102,7 @@ end
 -- whichever is higher.
 local attempt = tonumber(redis.call('HGET', record, 'attempt') or 0)
 if last then attempt = math.max(attempt, tonumber(string.match(last[1], '^%d+'))) end
+local last_reader = redis.call('HGET', record, 'reader') or tostring(attempt)
 attempt = attempt + 1
 redis.call('HSET', record, 'attempt', attempt)
 local mode = attempt == 1 and 'start' or 'restart'
@@ -100,12 +114,13 @@ elseif policy == 'continue' and said > 0 then
   mode = 'continue'
 end
 if mode == 'restart' and kept then
-  mode, base, length, resume = 'repair', kept.base, kept.offset, ''
-  redis.call('HDEL', record, 'resume')
+  mode, base, length = 'repair', kept.base, kept.offset
+elseif mode == 'start' or mode == 'restart' then
+  base, length = '0-0', 0
 end
-if mode == 'start' or mode == 'restart' then
-  base, length, resume = '0-0', 0, ''
-  redis.call('HDEL', record, 'resume')
+if mode ~= 'close' then
+  if mode ~= 'reattach' then leave_behind(last_reader) end
+  redis.call('HSET', record, 'reader', attempt)
 end
 
 local payload = cjson.encode({ type = 'attempt', mode = mode, base = base, offset = length,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -73,6 +74,8 @@ class Claim:
     account: Account
     #: What this attempt corrects; None: nothing.
     repair: Repair | None = None
+    #: Responses that go on and that no attempt takes up, by the last one that read them.
+    left: Mapping[int, Point] = field(default_factory=dict)
 
     @property
     def crashes(self) -> int:
@@ -84,7 +87,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
     if reply[0] != b"claimed":
         return bytes(reply[0]).decode()
     _, attempt, first, lost, cancelled, failures, resume, deadline_ms, *rest = reply
-    created_ms, before_ms, began_ms, policy, repair, money = rest
+    created_ms, before_ms, began_ms, policy, repair, money, left = rest
     entry = entries.decode(first)
     assert isinstance(entry, entries.Attempt)
     goes_on = resume and entry.mode in (Mode.REATTACH, Mode.CLOSE)
@@ -106,6 +109,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
         on_interrupt=policy.decode(),
         repair=msgspec.json.decode(repair, type=Repair) if repair else None,
         account=_account(money),
+        left=msgspec.json.decode(left, type=dict[int, Point]) if left else {},
     )
 
 
