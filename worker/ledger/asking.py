@@ -54,7 +54,9 @@ def stopping(client: Client, settings: Settings) -> Callable[[str, str], Awaitab
 
     async def stop(alias: str, response_id: str) -> Tokens | None:
         key = settings.key(alias)
-        for pause_s in _PAUSES_S if key is not None else ():
+        for pause_s in _PAUSES_S:
+            if key is None:
+                break
             await asyncio.sleep(pause_s)
             try:
                 async with asyncio.timeout(_ANSWER_S):
