@@ -19,6 +19,8 @@ from typing import Any, Self
 
 from settings.errors import LongstreamError
 from tasks.batches.lines import Asked, Fault
+from tasks.edits.disk import replace_file
+from tasks.edits.leftovers import sweep
 
 _RUN_BYTES = 5
 _ID = re.compile(rb'^\{"id": ?"batch_req_([0-9a-f]+)_(\d+)_([0-9a-f]*)"')
@@ -116,6 +118,8 @@ class Output:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Taken(f"another run is writing to {self._path}: wait for it") from None
+        # What a run that was killed between writing and naming has left beside the output.
+        sweep(self._path.parent)
         run = self._named()
         whole = self._read(run)
         if whole < self._path.stat().st_size:
@@ -135,9 +139,7 @@ class Output:
         if self._path.stat().st_size:
             raise Taken(f"{self._path} exists and is no output of this command: name another one")
         run = os.urandom(_RUN_BYTES).hex()
-        partial = self._state.with_name(f"{self._state.name}.part")
-        partial.write_text(json.dumps({"run": run}) + "\n", "utf-8")
-        partial.replace(self._state)
+        replace_file(self._state, json.dumps({"run": run}).encode() + b"\n", like=None)
         return run
 
     def _read(self, run: str) -> int:

@@ -107,11 +107,12 @@ def follow_run(
     with opened(settings.redis_url) as client, judged as scratch:
         journal = Journal(client, found.run.id, settings.retention.ages_s[1])
         following = Following(found, root, delivery, journal, scratch)
+        following.deliverer.sweep()
         shown = _one if found.run.files == 1 else _many
         code = shown(following, client, again, as_objects, simulated)
         told = following.finish()
-    for done in told:
-        say(line_of_file(done))
+    for line in (*following.deliverer.sweep(), *map(line_of_file, told)):
+        say(line)
     if as_objects:
         click.echo(msgspec.json.encode(as_json(following.deliverer)).decode())
     else:

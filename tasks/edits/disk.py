@@ -1,20 +1,20 @@
 """Reading a file once, and replacing it so that nobody ever sees half of it.
 
 `replace_file` writes a new file beside the old one, syncs it and renames it over the old one: a
-crash or a full disk leaves the old content. It replaces what it was shown, or raises
-`ChangedMeanwhile`; every other failure is the `OSError` it was.
+crash or a full disk leaves the old content, and of the new file at most what `leftovers` removes
+later. It replaces what it was shown, or raises `ChangedMeanwhile`; every other failure is the
+`OSError` it was.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from settings.errors import LongstreamError
+from tasks.edits.leftovers import temporary_file
 
 
 class ChangedMeanwhile(LongstreamError):
@@ -39,11 +39,13 @@ def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 def replace_file(target: Path, data: bytes, like: os.stat_result | None) -> None:
     """Put `data` at `target`. `like`: the status of the file it replaces; None creates one."""
-    with _temporary_beside(target) as (descriptor, temporary):
+    with temporary_file(target.parent) as (descriptor, temporary):
         _write(descriptor, data)
         if like is not None:
             _take_owner_and_mode(descriptor, like)
         os.fsync(descriptor)
+        if like is None and os.path.lexists(target):
+            raise ChangedMeanwhile("appeared while it was being written")
         if like is not None and not _is_same(target, like):
             raise ChangedMeanwhile("changed while it was being replaced")
         temporary.replace(target)
@@ -71,19 +73,6 @@ def is_read_only(path: Path, status: os.stat_result) -> bool:
 def words(error: OSError) -> str:
     """The system's reason, without the path it repeats."""
     return (error.strerror or "unknown reason").lower()
-
-
-@contextlib.contextmanager
-def _temporary_beside(target: Path) -> Iterator[tuple[int, Path]]:
-    # A name of its own length: the target's may already be the longest the file system takes.
-    temporary = target.parent / f".longstream-{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666)
-    try:
-        yield descriptor, temporary
-    finally:
-        os.close(descriptor)
-        temporary.unlink(missing_ok=True)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import msgspec
 
 from settings.errors import LongstreamError
 from tasks.edits.checks import Change
+from tasks.edits.leftovers import TemporaryDirectory
 
 _TRAILER = "Longstream-Run"
 
@@ -56,8 +56,8 @@ class Branch:
         self.check()
         if self._exists():
             return Placed(self._line("rev-parse", self._ref))
-        with tempfile.TemporaryDirectory(prefix="longstream-index-") as place:
-            self._environ["GIT_INDEX_FILE"] = str(Path(place) / "index")
+        with TemporaryDirectory("index") as place:
+            self._environ["GIT_INDEX_FILE"] = str(place / "index")
             try:
                 return self._placed(changes, message)
             finally:

@@ -8,7 +8,9 @@ leaves alone is put back. Only what was sent, or what the run itself wrote, is e
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +19,9 @@ import msgspec
 from tasks.edits.answer import Answer
 from tasks.edits.apply import Applied, Ours, apply_one, write_one_out
 from tasks.edits.checks import Change, Result, Verdict, check
-from tasks.edits.disk import create_or_replace
+from tasks.edits.disk import create_or_replace, words
+from tasks.edits.leftovers import sweep
+from tasks.edits.paths import PathRefused, locate, shown
 from tasks.edits.source import SourceFile
 from tasks.runs.branch import Branch
 from tasks.runs.progress import COMPLETED, Ended, Ready
@@ -174,6 +178,22 @@ class Deliverer:
         change = Change(Verdict(path, "unchanged"), source, source.text)
         done = self._write(change, "put back")
         return None if done.reason == "was written before" else done
+
+    def sweep(self) -> list[str]:
+        """Remove what commands that were killed while they wrote have left where this one writes; a
+        line for each file that can not be removed."""
+        stuck = [each for place in sorted(self._places()) for each in sweep(place)]
+        return [f"{shown(str(p))} is left from a killed command: {words(e)}" for p, e in stuck]
+
+    def _places(self) -> set[Path]:
+        how, to = self._delivery.how, Path(self._delivery.to)
+        places = {Path(os.path.realpath(to)).parent} if how == "patch" else set()
+        for root in (self._root, *([to] if how == "out" else [])):
+            for path in self._sources:
+                # A directory that has become a link out of the root is nobody's to clean.
+                with suppress(PathRefused):
+                    places.add(locate(root, path).parent)
+        return places
 
     def patch(self) -> bytes:
         return b"".join(change.diff for change in self.changes)

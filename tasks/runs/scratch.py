@@ -1,7 +1,8 @@
 """A copy of the tree in which the user's command says whether changed files are any good.
 
 The copy holds what git would not ignore, as it is on the disk now, so nothing the command does can
-reach the real files. It is made beside no file of the user and removed at the end.
+reach the real files. It is made beside no file of the user and removed at the end; that of a
+process which was killed, when the next is made.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 
 from settings.errors import LongstreamError
 from tasks.edits.disk import words
+from tasks.edits.leftovers import TemporaryDirectory
 from tasks.runs.ignore import Ignores
 
 #: How much of the command's output is kept, from its end.
@@ -48,15 +50,18 @@ class Scratch:
         self._command = command
         self._within_s = within_s
         ignores = Ignores.around(root)
-        self._place = Path(tempfile.mkdtemp(prefix="longstream-check-"))
-        self.root = self._place / root.relative_to(ignores.top)
+        self._place = TemporaryDirectory("check")
+        self.root = self._place.path / root.relative_to(ignores.top)
         try:
             for path in _kept(ignores, ignores.top):
-                _copy(path, self._place / path.relative_to(ignores.top))
+                _copy(path, self._place.path / path.relative_to(ignores.top))
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             self.close()
             raise ScratchError(f"no copy to check in: {error.filename}: {words(error)}") from error
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Scratch:
         return self
@@ -67,14 +72,18 @@ class Scratch:
         self.close()
 
     def close(self) -> None:
-        shutil.rmtree(self._place, ignore_errors=True)
+        self._place.close()
 
     def put(self, path: str, data: bytes) -> None:
         """Give a file this content."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode if target.is_file() else None
+        # A link in the copy may lead out of it.
         target.unlink(missing_ok=True)
         target.write_bytes(data)
+        if mode is not None:
+            target.chmod(mode)
 
     def check(self) -> Checked:
         """Run the command, and end everything it started."""

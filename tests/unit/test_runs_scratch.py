@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.runs.scratch import Scratch, ScratchError
+from tasks.runs.scratch import Checked, Scratch, ScratchError
 from tests.harness.refactoring import git
 from tests.harness.waiting import wait_until
 
@@ -45,6 +45,30 @@ def test_a_file_is_put_as_it_would_be_and_links_are_replaced(tree: Path) -> None
         scratch.put("src/a.py", b"a = 2\n")
         assert scratch.check().passed
     assert (tree / "src" / "a.py").read_text() == "a = 1\n"
+
+
+def test_a_program_that_is_put_can_still_be_run(tree: Path) -> None:
+    (tree / "run.sh").write_text("#!/bin/sh\nexit 1\n")
+    (tree / "run.sh").chmod(0o755)
+    with Scratch(tree, "./run.sh", 20) as scratch:
+        assert not scratch.check().passed
+        scratch.put("run.sh", b"#!/bin/sh\nexit 0\n")
+        assert scratch.check() == Checked("")
+
+
+def test_a_copy_that_is_interrupted_is_removed(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path_factory.mktemp("copies")
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.copy2", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Scratch(tree, "true", 20)
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize(
