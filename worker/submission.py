@@ -246,13 +246,11 @@ def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
 
     What crashed before its record was written was never a job, and is forgotten.
     """
-    found: Any = client.zrangebyscore(SUBMITTING, "-inf", now_ms(client) - older_than_ms)
-    finished = []
-    for member in found:
-        job_id = member.decode()
-        if _enter_line(client, job_id):
-            finished.append(job_id)
-    return finished
+    now = now_ms(client)
+    # What began in the future began before the server's clock was set back.
+    spans: Any = [("-inf", now - older_than_ms), (now + older_than_ms, "+inf")]
+    found: Any = [job for span in spans for job in client.zrangebyscore(SUBMITTING, *span)]
+    return [job.decode() for job in found if _enter_line(client, job.decode())]
 
 
 def _enter_line(client: redis.Redis, job_id: str) -> bool:

@@ -188,6 +188,33 @@ def test_an_expired_lease_puts_the_job_back_and_frees_the_slot(store: Store) -> 
     assert store.sync.hget(KEYS.load, "dead") is None
 
 
+def test_what_a_dead_worker_had_not_begun_comes_back_before_its_hand_off_is_over(
+    store: Store,
+) -> None:
+    submit(store, "begun", "not begun")
+    begun, _ = ask(store, "dead").leases
+    start(store, begun, worker="dead")
+    beat(store, "dead", [], "", line.NONE)
+    answer = wait_until("it comes back", lambda: (g := ask(store, "w2")) and g.reclaimed and g)
+    assert answer.reclaimed == (("not begun", "dead"),)
+    assert jobs_of(answer) == ["not begun"]
+    assert store.sync.hget(KEYS.load, "dead") == b"1"
+
+
+def test_sleepers_are_up_when_a_worker_with_leases_may_be_dead(store: Store) -> None:
+    submit(store, "a")
+    ask(store, "w1", handoff_ms=600_000)
+    call = line.renew("p", "w1", [], slots=1, lease_ms=1000, alive_ms=5_000)
+    line.run(store.sync, call)
+    sleep_ms = ask(store, "w2").sleep_ms
+    assert sleep_ms is not None
+    assert sleep_ms <= 5_001
+    call = line.renew("p", "w2", [], slots=1, lease_ms=1000, alive_ms=60_000)
+    expiry_ms = line.beat([], line.run(store.sync, call)).expiry_ms
+    assert expiry_ms is not None
+    assert expiry_ms <= 5_001
+
+
 def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> None:
     submit(store, "a")
     (old,) = ask(store, "dead", handoff_ms=1).leases
@@ -201,6 +228,7 @@ def test_a_reclaimed_lease_can_neither_be_renewed_nor_settled(store: Store) -> N
 def test_a_renewed_lease_is_not_reclaimed(store: Store) -> None:
     submit(store, "a")
     (lease,) = ask(store, handoff_ms=200).leases
+    start(store, lease)
     renewed = line.renew("p", "w1", [Held(lease)], slots=1, lease_ms=60_000, alive_ms=1)
     line.run(store.sync, renewed)
     wait_until("w1 is gone", lambda: "w1" in ask(store, "w2").gone)

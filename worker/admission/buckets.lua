@@ -6,14 +6,16 @@
 local PIECES = 20
 local CELLS = PIECES + 1
 
--- Forget the pieces that no window reaches any more. One of another length, or a clock that was set
--- back by more than a window, begins anew.
+-- Forget the pieces that no window reaches any more. For a clock that was set back by more than a
+-- window, all of them become one of now: that was taken, whenever it was.
 local function forget(bucket, state, now)
   local at, piece = bucket.at, math.floor(now / bucket.piece_ms)
   local last = state[at]
   if piece <= last and piece > last - CELLS then return end
   if piece < last or piece > last + PIECES then
+    local kept = piece < last and state[at + 1] or 0
     for cell = at + 1, at + 1 + CELLS do state[cell] = 0 end
+    state[at + 1], state[at + 2 + piece % CELLS] = kept, kept
   else
     for old = last + 1, piece do
       local cell = at + 2 + old % CELLS

@@ -105,7 +105,11 @@ class Bucket:
         piece, last = int(now // (self.period / PIECES)), self.piece
         if last - CELLS < piece <= last:
             return self
-        if piece < last or piece > last + PIECES:
+        if piece < last:
+            # The clock was set back: it was taken, whenever that was.
+            emptied = replace(self, piece=piece, pieces=(0.0,) * CELLS)
+            return emptied._counting(piece, sum(self.pieces))
+        if piece > last + PIECES:
             return replace(self, piece=piece, pieces=(0.0,) * CELLS)
         gone = {old % CELLS for old in range(last + 1, piece + 1)}
         kept = (0.0 if cell in gone else units for cell, units in enumerate(self.pieces))

@@ -39,6 +39,23 @@ local function look_after_workers()
   return silent_workers()
 end
 
+-- What dead workers were handed and had not begun expires now: nobody else would look at it before
+-- its hand-off time is over.
+local function take_back(gone)
+  local dead = {}
+  for _, name in ipairs(gone) do
+    if redis.call('HEXISTS', load, name) == 1 then dead[name] = true end
+  end
+  if not next(dead) then return end
+  local all = redis.call('HGETALL', held)
+  for i = 1, #all, 2 do
+    local lease = cjson.decode(all[i + 1])
+    if dead[lease.worker] and lease.run == '' then
+      redis.call('ZADD', leases, math.floor(now), all[i])
+    end
+  end
+end
+
 local function look_after_time(reclaimed)
   -- include rests
   -- include leases
@@ -60,8 +77,9 @@ end
 -- include outages
 local id, is_stranger, seen, empty, merged = meet(ARGV[6])
 notice_outage(ARGV[6], seen, tonumber(ARGV[7]), tonumber(ARGV[8]))
-local gone, reclaimed = {}, {}
-if is_stranger or first_of(workers) < now + ARGV[5] / 2 then gone = look_after_workers() end
+local gone, reclaimed, lapse = {}, {}, first_of(workers)
+if is_stranger or lapse < now + ARGV[5] / 2 then gone = look_after_workers() end
+if #gone > 0 then take_back(gone) end
 local expiry, due = first_of(leases), first_of(delayed)
 if expiry <= now or due <= now then
   look_after_time(reclaimed)
@@ -117,7 +135,7 @@ local function grant_all()
   local granted = write_leases(out, queues)
   if #granted > 0 then
     for i, queue in ipairs(queues) do progress[1 + i], progress[4 + i] = queue.again, queue.turn end
-    local gap = progress[8] > 0 and (now - progress[8]) * 3 / #granted or 0
+    local gap = progress[8] > 0 and math.max(0, now - progress[8]) * 3 / #granted or 0
     progress[8], progress[9] = now, progress[9] + (gap - progress[9]) / 8
   end
   if head then
@@ -160,8 +178,10 @@ elseif room <= 0 and not is_empty then
   end
 end
 
--- Whoever sleeps must also be up when the next lease expires or the next job falls due.
+-- Whoever sleeps must also be up when the next lease expires or the next job falls due, and when a
+-- worker that holds leases may turn out to be dead.
 if #granted > 0 then expiry = math.min(expiry, math.floor(now + ARGV[4])) end
+if expiry < math.huge and lapse > now then expiry = math.min(expiry, lapse) end
 soonest = math.min(soonest or math.huge, math.min(expiry, due) - now + 1)
 return { soonest < math.huge and math.ceil(math.max(1, soonest)) or -1, granted, reclaimed, gone,
   id }

@@ -16,7 +16,7 @@ end
 
 local function lower_of(configured, learned)
   if not learned then return configured end
-  local grown = learned[1] * (1 + REGROWTH * (now - learned[2]) / 60000)
+  local grown = learned[1] * (1 + REGROWTH * math.max(0, now - learned[2]) / 60000)
   if configured > 0 and grown >= configured then return configured end
   return math.max(1, grown)
 end

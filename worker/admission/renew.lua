@@ -10,7 +10,7 @@
 -- ARGV[7]  ms that everybody is given then
 -- ARGV[8+] job id, lease number, key, account, tokens produced so far, 1 when only this key can go
 --          on with the answer (else 0), for each stream
--- Returns  {ms until the next lease of anyone expires (-1: there is none), answers, epoch}
+-- Returns  {ms until a lease of anyone may expire (-1: there is none), answers, epoch}
 --          an answer for each stream: 0 the lease is lost, 1 renewed, 2 renewed and cancel was
 --          asked for, 3 renewed, and whether cancel was asked for was lost with the lease
 -- include pool
@@ -90,5 +90,10 @@ for i = 8, #ARGV, 6 do
     table.insert(replies, 0)
   end
 end
+-- The next lease may be one that a dead worker did not begin: that is over with its worker.
 local first = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+local next_dead = first and redis.call('ZRANGE', workers, 0, 0, 'WITHSCORES')
+if first and redis.call('HEXISTS', load, next_dead[1]) == 1 then
+  first = math.min(first, next_dead[2])
+end
 return { first and math.max(0, math.ceil(first - now)) or -1, replies, id }

@@ -26,5 +26,5 @@ local function write_state(name, state)
 end
 
 local function retries(state)
-  return math.min(RETRIES, state[CREDIT] + (now - state[AT]) / RETRY_MS)
+  return math.min(RETRIES, state[CREDIT] + math.max(0, now - state[AT]) / RETRY_MS)
 end
