@@ -12,8 +12,8 @@ from typing import Any
 
 import redis
 
-from worker.keys import job_keys
 from worker.records import Record, State, parse_record
+from worker.store.keys import job_keys
 
 _SOONEST_S, _LATEST_S = 0.02, 0.5
 #: At most so many records are fetched at once: their results may be long.

@@ -21,12 +21,12 @@ from tasks.current import current
 from tasks.many import new_id, submit_many, wait
 from tasks.stored import priced, record_of, store, unknown, url
 from worker.errors import UnknownJob
-from worker.keys import JOBS, job_keys
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
 from worker.records import Record, State, parse_record
-from worker.store import connect_async
+from worker.store.connections import connect_async
+from worker.store.keys import JOBS, job_keys
 from worker.terms import OnInterrupt, Terms
 
 if TYPE_CHECKING:

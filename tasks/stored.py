@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.current import current
 from worker.errors import UnknownJob
-from worker.keys import job_keys
 from worker.records import Record, parse_record
-from worker.store import opened
+from worker.store.connections import opened
+from worker.store.keys import job_keys
 
 if TYPE_CHECKING:
     import redis

@@ -13,7 +13,7 @@ import redis.asyncio
 
 from tests.harness.fake import fake_server
 from tests.harness.valkey import Valkey
-from worker.store import connect, connect_async
+from worker.store.connections import connect, connect_async
 
 #: A timing is no claim: on a busy machine a single example may take long.
 hypothesis.settings.register_profile("longstream", deadline=None)

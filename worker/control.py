@@ -13,7 +13,7 @@ from celery.app.control import TERM_SIGNAME, Control
 
 from worker.cancel import cancel
 from worker.errors import UnknownJob
-from worker.store import opened, require
+from worker.store.connections import opened, require
 
 
 class DurableControl(Control):

@@ -20,9 +20,9 @@ import structlog
 from settings.environment import ignored
 from settings.model import Settings
 from worker import line_checks
-from worker.faults import words_of
 from worker.probe import alive
-from worker.store import connect, shown
+from worker.store.connections import connect, shown
+from worker.store.faults import words_of
 
 #: The oldest that can append to a log without making a deleted one anew. Every Valkey can.
 MINIMUM = (6, 2)

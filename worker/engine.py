@@ -21,11 +21,11 @@ from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Held, Lease, Spent
 from worker.errors import StoreRefused
-from worker.keys import job_keys
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
 from worker.runner import Attempt
-from worker.store import connect_async
+from worker.store.connections import connect_async
+from worker.store.keys import job_keys
 from worker.submission import Message
 from worker.upstream.client import Client
 from worker.work import Stop, Verdict, Work, Yielded

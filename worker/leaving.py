@@ -18,7 +18,6 @@ from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Ending, Lease, Spent
 from worker.errors import StoreRefused
-from worker.keys import job_keys
 from worker.ledger.guard import held_s
 from worker.ledger.limits import Over
 from worker.ledger.paying import Paying
@@ -30,8 +29,9 @@ from worker.log.writer import Fields, Writer
 from worker.outcomes import Outcome
 from worker.pump import Pump
 from worker.reading import Whole
-from worker.scripts import script
 from worker.seeing.witness import Witness
+from worker.store.keys import job_keys
+from worker.store.scripts import script
 from worker.terms import OnInterrupt
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import redis
 
-from worker.keys import JOBS, job_keys
 from worker.log.cursor import CursorError
 from worker.records import Record, parse_record
+from worker.store.keys import JOBS, job_keys
 
 #: Records of one round trip, and as many as one page may look at for what is wanted.
 _CHUNK, _LOOKED_AT = 200, 5_000

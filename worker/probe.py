@@ -15,8 +15,8 @@ from celery import Celery
 
 from settings.model import Settings
 from worker.app import app
-from worker.keys import direct_queue, pool_keys, probe_key
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import direct_queue, pool_keys, probe_key
 
 PROBE = "longstream.probe"
 _KEPT_S = 60

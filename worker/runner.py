@@ -18,7 +18,6 @@ from worker.admission import answers, line
 from worker.admission.line import Spent
 from worker.errors import LogGone, StoreError, StoreRefused
 from worker.fallback import fallbacks_of, served
-from worker.keys import job_keys
 from worker.leaving import Leaving
 from worker.ledger.asking import asking, stopping
 from worker.ledger.guard import Guard
@@ -33,10 +32,11 @@ from worker.outcomes import Outcome
 from worker.pump import Pump
 from worker.reading import Unusable
 from worker.records import parse_record
-from worker.scripts import script
 from worker.seeing.tracing import traces
 from worker.seeing.witness import Witness
 from worker.stopping import Stopping
+from worker.store.keys import job_keys
+from worker.store.scripts import script
 from worker.turn import Turn, turn_of
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure

@@ -41,7 +41,7 @@ from worker.routing import choose
 from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
-from worker.store import StoreUnreachable, opened, require
+from worker.store.connections import StoreUnreachable, opened, require
 from worker.submission import Message, StoreFull, Submission, now_ms, submit
 from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest

@@ -18,7 +18,7 @@ import msgspec
 import redis
 
 from settings.errors import LongstreamError
-from worker.keys import TOKENS
+from worker.store.keys import TOKENS
 from worker.submission import now_ms
 
 _PREFIX = "ls"

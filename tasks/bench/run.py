@@ -28,7 +28,7 @@ from tasks.bench.report import Report
 from tasks.bench.sample import Sample
 from tasks.bench.stage import Judge, Stage
 from worker.cost import cost_of
-from worker.store import connect_async
+from worker.store.connections import connect_async
 
 #: The modes of a run, as the state file has them.
 CONFIGURED, SIMULATED = "configured", "simulated"

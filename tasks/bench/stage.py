@@ -24,8 +24,8 @@ from tasks.bench.plan import Task
 from tasks.local.server import why_ended
 from tasks.local.simulator.ask import prompt_seed
 from tasks.local.stack import Stack, StackError, state_directory
-from worker.keys import pool_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import pool_keys
 
 _OURS = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
 _ANSWER_S = 30.0

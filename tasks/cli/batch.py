@@ -82,7 +82,7 @@ def run(
     from tasks.cli import exits
     from tasks.cli.batch_progress import Shown
     from tasks.cli.prepare import prepare, say
-    from worker.store import opened
+    from worker.store.connections import opened
 
     plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=max_cost, keep=keep)
     if output.resolve() == requests.resolve():

@@ -40,7 +40,7 @@ def prepare(*, serving: bool = False) -> Settings:
     embedded = settings.redis_url is None
     settings = use(settings, say, serving=serving)
     if not embedded:
-        from worker.store import connect, require
+        from worker.store.connections import connect, require
 
         assert settings.redis_url is not None
         with connect(settings.redis_url) as client:

@@ -97,7 +97,7 @@ def command(
     running and prints how to go on; a file is never written twice.
     """
     from tasks.cli.prepare import prepare, say
-    from worker.store import opened
+    from worker.store.connections import opened
 
     wanted = _wanted(delivery)
     if run is not None and (files or instruction or each or asked.given):

@@ -39,7 +39,7 @@ from worker.errors import StoreError
 from worker.log.follow import LogExpired
 from worker.log.many import tail_many
 from worker.log.view import Followed, Status
-from worker.store import opened
+from worker.store.connections import opened
 
 
 class Following:

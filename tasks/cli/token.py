@@ -130,7 +130,7 @@ def _found(job: str) -> str:
 
 def _store() -> Any:
     from tasks.cli.prepare import prepare
-    from worker.store import opened
+    from worker.store.connections import opened
 
     settings = prepare()
     assert settings.redis_url is not None

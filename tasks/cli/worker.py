@@ -71,7 +71,7 @@ def _run(loglevel: str) -> None:
 
     from tasks.application import app
     from worker.app import worker_name
-    from worker.store import connect, require
+    from worker.store.connections import connect, require
 
     url = app.longstream.redis_url
     assert url is not None
@@ -87,7 +87,7 @@ def _check() -> None:
     from settings.errors import LongstreamError
     from tasks.application import app
     from worker.probe import alive, consumes
-    from worker.store import connect
+    from worker.store.connections import connect
 
     url = app.longstream.redis_url
     assert url is not None

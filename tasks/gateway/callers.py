@@ -18,8 +18,8 @@ from starlette.types import Scope
 from tasks.gateway.access import LOCAL, Grant, grant_of
 from tasks.gateway.frames import Frame
 from tasks.gateway.problems import Problem
-from worker.keys import TOKENS
 from worker.log.hub import Hub
+from worker.store.keys import TOKENS
 from worker.tokens import matching, parts_of, stored_token
 
 COOKIE = "longstream_token"

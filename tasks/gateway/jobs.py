@@ -27,7 +27,7 @@ from tasks.gateway.shapes import (
 from worker.errors import UnknownJob
 from worker.listing import Page, Position, page
 from worker.records import Record, State
-from worker.store import opened
+from worker.store.connections import opened
 from worker.terms import Terms
 from worker.tokens import Scope
 

@@ -16,7 +16,7 @@ from settings.errors import LongstreamError, SettingsError
 from worker.errors import UnknownJob
 from worker.log.cursor import CursorError
 from worker.log.follow import LogExpired, Trimmed
-from worker.store import StoreUnreachable
+from worker.store.connections import StoreUnreachable
 from worker.submission import StoreFull
 
 MEDIA_TYPE = "application/problem+json"

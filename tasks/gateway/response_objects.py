@@ -7,11 +7,11 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from tasks.current import current
-from worker.keys import job_keys
 from worker.log.stored import clean_text, read_stored
 from worker.outcomes import Outcome
 from worker.records import Record, State
-from worker.store import opened
+from worker.store.connections import opened
+from worker.store.keys import job_keys
 
 PREFIX = "resp_"
 #: Outcome to status, and to what is told beside it.

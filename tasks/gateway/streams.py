@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY
 from tasks.gateway.problems import Problem
-from worker.faults import words_of
+from worker.store.faults import words_of
 
 #: A silent stream says that it lives this often, in seconds; a proxy's timer may be a minute.
 HEARTBEAT_S = 10.0

@@ -10,7 +10,7 @@ import redis
 
 from settings.errors import LongstreamError
 from tasks.local.daemon import Daemon
-from worker.store import connect
+from worker.store.connections import connect
 
 #: A unix socket's path may have 107 bytes on Linux and 103 on macOS.
 _LONGEST_SOCKET_PATH = 100

@@ -22,8 +22,8 @@ import msgspec
 import redis
 
 from tasks.edits.source import SourceFile
-from worker.keys import JOBS, run_keys
 from worker.routing import Choice
+from worker.store.keys import JOBS, run_keys
 from worker.terms import USUAL, Terms
 
 How = Literal["diff", "apply", "out", "patch", "branch"]

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.benchmarks.line_load import cost, crowd, recovery
 from tests.benchmarks.line_load.accuracy import accuracy
 from tests.harness.valkey import Valkey
-from worker.store import connect
+from worker.store.connections import connect
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def targets(http: list[dict[str, Any]]) -> list[Target]:
 
 
 def _emptied(valkey: Valkey) -> None:
-    from worker.store import connect
+    from worker.store.connections import connect
 
     with connect(valkey.url) as client:
         client.flushall()

@@ -27,8 +27,8 @@ from tests.benchmarks.stream_load.contender import Child, cpu_s, rss_bytes
 from tests.harness.benchmark import Report, options, table, versions
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
-from worker.keys import direct_queue, job_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import direct_queue, job_keys
 
 CROWD = 1000
 _CONFIG = """

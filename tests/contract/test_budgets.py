@@ -19,7 +19,6 @@ from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
 from worker.admission.line import Ticket, run
 from worker.admission.waiting import queues
-from worker.keys import books_key, job_keys, pool_keys
 from worker.ledger import booking
 from worker.ledger.allowed import BudgetSpent, refuse_spent, refuse_unpriced
 from worker.ledger.booking import Payer
@@ -34,6 +33,7 @@ from worker.outcomes import Outcome
 from worker.reading import Whole
 from worker.records import Record, parse_record
 from worker.runner import Attempt
+from worker.store.keys import books_key, job_keys, pool_keys
 from worker.terms import Terms
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text

@@ -17,9 +17,9 @@ from tests.conftest import Store
 from worker.log import commit as commit_module
 from worker.log.commit import GroupCommit
 from worker.log.lanes import Lane, Lost, Replied, opened
-from worker.scripts import Script
 from worker.seeing.meters import Meters
-from worker.store import connect_async
+from worker.store.connections import connect_async
+from worker.store.scripts import Script
 
 HELLO = Script("return ARGV[1]")
 

@@ -11,9 +11,9 @@ import pytest
 from settings import load
 from tests.harness.celery_app import client_of
 from tests.harness.valkey import Valkey
-from worker.keys import direct_queue
 from worker.steps.broker import discard, revive
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import direct_queue
 
 QUEUE = direct_queue("w1@host")
 

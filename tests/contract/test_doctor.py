@@ -21,8 +21,8 @@ from tests.harness.valkey import Valkey
 from worker import doctor
 from worker.admission import line
 from worker.doctor import Finding, Level, at_start, examine
-from worker.keys import pool_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import pool_keys
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from tests.conftest import Store
 from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
 from worker.fallback import fallbacks_of
-from worker.keys import job_keys
 from worker.log import reader
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
 from worker.reading import Whole
 from worker.records import Record, parse_record
 from worker.runner import Attempt
+from worker.store.keys import job_keys
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text, Usage

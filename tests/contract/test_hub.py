@@ -19,7 +19,7 @@ from worker.log.cursor import START, Cursor, CursorError
 from worker.log.follow import LogExpired, Trimmed
 from worker.log.hub import Hub, TooSlow
 from worker.log.view import Cut, End, Followed, Status, Superseded, Text
-from worker.store import connect
+from worker.store.connections import connect
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from tests.contract.test_feeder import feeder
 from tests.harness.lines import KEYS, Line
 from tests.harness.waiting import wait_until
 from worker.admission.line import Held, Lease
-from worker.keys import job_keys
 from worker.steps.keeper import Keeper
+from worker.store.keys import job_keys
 from worker.work import Stop
 
 

@@ -9,7 +9,6 @@ import pytest
 import pytest_asyncio
 
 from tests.conftest import Store
-from worker.keys import job_keys
 from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
@@ -17,7 +16,8 @@ from worker.log.entries import Mode
 from worker.log.stored import aread_stored, clean_text
 from worker.log.view import Cut
 from worker.log.writer import Writer
-from worker.scripts import script
+from worker.store.keys import job_keys
+from worker.store.scripts import script
 
 JOB = "ladder"
 KEYS = job_keys(JOB)

@@ -12,7 +12,7 @@ from tests.conftest import Store
 from tests.harness.lines import KEYS, Line, key
 from worker.admission import answers, line as calls, overview
 from worker.admission.line import Lease
-from worker.scripts import Script
+from worker.store.scripts import Script
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.limits import Limit, Limits, limits_in
 

@@ -13,7 +13,7 @@ from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.admission.line import Granted, Held, Lease, Patience
 from worker.admission.states import scope_state
-from worker.keys import inbox_key, pool_keys
+from worker.store.keys import inbox_key, pool_keys
 
 KEYS = pool_keys("p")
 

@@ -12,7 +12,7 @@ from settings.model import Account, Family
 from tests.conftest import Store
 from tests.harness.lines import KEYS, Line
 from worker.admission import line as calls
-from worker.keys import inbox_key, lasting_keys
+from worker.store.keys import inbox_key, lasting_keys
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest_asyncio
 
 from tests.conftest import Store
 from worker.errors import Fenced, LogGone, UnknownJob
-from worker.keys import job_keys
 from worker.log import reader
 from worker.log.commit import GroupCommit
 from worker.log.cursor import Cursor, CursorError
 from worker.log.view import Attempt, Cut, End, Text
 from worker.log.writer import Writer
-from worker.scripts import script
+from worker.store.keys import job_keys
+from worker.store.scripts import script
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)

@@ -14,10 +14,10 @@ from tests.conftest import Store
 from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission import overview, waiting
-from worker.keys import job_keys
 from worker.log import reader
 from worker.log.view import Status
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys
 
 FAMILY = Family(models="big-*", tokens_per_minute=100_000)
 

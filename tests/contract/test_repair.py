@@ -12,7 +12,6 @@ from settings.model import Account
 from tests.conftest import Store
 from tests.harness.journal import CLAIM, SUBMIT
 from tests.harness.lines import KEYS as LINE, Line
-from worker.keys import job_keys
 from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
@@ -25,6 +24,7 @@ from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.reading import Mark, Unusable
 from worker.runner import Attempt
+from worker.store.keys import job_keys
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text, Usage

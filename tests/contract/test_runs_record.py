@@ -9,7 +9,7 @@ import pytest
 from tasks.edits.source import source_file
 from tasks.runs.record import Delivery, Journal, Run, find_run, run_of, starting_with, store_run
 from tests.conftest import Store
-from worker.keys import JOBS, run_keys
+from worker.store.keys import JOBS, run_keys
 
 AGE_S = 100
 FILES = [source_file(name, b"x\n") for name in ("a.py", "b c.py", "d\n\u00e9.py")]

@@ -12,7 +12,7 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from tests.conftest import Store
 from worker.cancel import cancel
-from worker.keys import JOBS, SUBMITTING, job_keys, pool_keys
+from worker.store.keys import JOBS, SUBMITTING, job_keys, pool_keys
 from worker.submission import (
     Submission,
     now_ms,

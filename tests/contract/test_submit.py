@@ -22,11 +22,11 @@ from tasks.generate import generate
 from tasks.refactor import refactor
 from tests.harness.celery_app import client_of
 from tests.harness.valkey import Valkey
-from worker import store
 from worker.app import LongstreamApp
 from worker.errors import UnknownJob
-from worker.keys import pool_keys
-from worker.store import StoreUnreachable
+from worker.store import connections
+from worker.store.connections import StoreUnreachable
+from worker.store.keys import pool_keys
 
 FILE = {"path": "a.py", "text": "x = 1\n"}
 
@@ -143,7 +143,7 @@ def test_a_store_that_does_not_answer_is_reported(
     submit: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(store, "SHORT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(connections, "SHORT_TIMEOUT_S", 0.5)
     pid = valkey.daemon.pid()
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
@@ -161,7 +161,7 @@ def test_a_job_for_later_waits_in_the_line_and_not_in_a_worker(
     if "eta" in options:
         options = {"eta": datetime.now(UTC) + timedelta(seconds=60)}
     result = generate.apply_async(("x",), **options)
-    with store.connect(valkey.url) as client:
+    with connections.connect(valkey.url) as client:
         seconds, _ = client.time()
         due = client.zscore(pool_keys("simulator").delayed, result.id)
     assert due is not None
@@ -178,7 +178,7 @@ def test_a_time_without_a_zone_is_utc_as_in_celery(
         time.tzset()
         result = generate.apply_async(("x",), eta=naive)
     time.tzset()
-    with store.connect(valkey.url) as client:
+    with connections.connect(valkey.url) as client:
         assert client.zscore(pool_keys("simulator").delayed, result.id) is not None
 
 
@@ -199,7 +199,7 @@ def test_the_same_id_is_the_same_job(app: LongstreamApp, valkey: Valkey) -> None
     first = generate.apply_async(("x",), task_id=job_id)
     second = generate.apply_async(("y",), task_id=job_id)
     assert first.id == second.id == by_id("z", job_id=job_id) == job_id
-    with store.connect(valkey.url) as client:
+    with connections.connect(valkey.url) as client:
         assert client.zrank(pool_keys("simulator").normal, job_id) is not None
 
 
@@ -219,5 +219,5 @@ def test_many_are_submitted_and_an_iterator_is_never_read_ahead(
     assert len(asked) == (1 if lazy else 70)
     ids = [first, *submitted]
     assert len(set(ids)) == 70
-    with store.connect(valkey.url) as client:
+    with connections.connect(valkey.url) as client:
         assert None not in [client.zscore(pool_keys("simulator").bulk, job_id) for job_id in ids]

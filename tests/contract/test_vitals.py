@@ -19,7 +19,7 @@ from worker.seeing import vitals
 from worker.seeing.vitals import Vitals
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
-from worker.store import connect
+from worker.store.connections import connect
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
 from worker.cancel import Cancelled
-from worker.keys import direct_queue, job_keys, pool_keys
+from worker.store.keys import direct_queue, job_keys, pool_keys
 from worker.submission import Submission, plain_message, submit
 
 # Celery stores results with a command that redis-py has deprecated.

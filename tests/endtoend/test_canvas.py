@@ -22,7 +22,7 @@ from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
 from worker.cancel import Cancelled
 from worker.errors import JobFailed
-from worker.keys import job_keys
+from worker.store.keys import job_keys
 
 # Celery stores results with a command that redis-py has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")

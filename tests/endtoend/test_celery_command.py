@@ -11,7 +11,7 @@ import pytest
 from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.admission import line
-from worker.keys import job_keys, pool_keys
+from worker.store.keys import job_keys, pool_keys
 
 PLAIN = "sim:plain"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness.cli import ROOT, Cli
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys
+from worker.store.keys import job_keys
 
 #: About 2,000 visible tokens, in some seconds.
 SLOW = ("--model", "sim:slow")

@@ -15,8 +15,8 @@ from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.cancel import cancel
-from worker.keys import job_keys, pool_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys, pool_keys
 from worker.submission import now_ms
 
 MODEL = "sim:slow"

@@ -16,10 +16,10 @@ import pytest
 from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys, pool_keys
 from worker.log import entries
 from worker.log.cursor import START, Cursor
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys, pool_keys
 
 #: About 2,000 visible tokens; at this speed they take some seconds.
 MODEL = "sim:slow"

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster, read
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.keys import direct_queue, inbox_key, pool_keys
+from worker.store.keys import direct_queue, inbox_key, pool_keys
 
 JOBS = 200
 WORKERS = 6

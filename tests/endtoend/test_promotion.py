@@ -14,10 +14,10 @@ from tests.harness.cluster import Cluster, read
 from tests.harness.leaks import nothing_left
 from tests.harness.pair import Pair
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys
 from worker.log.stored import read_stored
 from worker.log.verify import verify
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys
 
 STREAMS = 4
 

@@ -13,8 +13,8 @@ from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.admission.line import Lease
-from worker.keys import direct_queue, job_keys, pool_keys
 from worker.steps.publish import publish
+from worker.store.keys import direct_queue, job_keys, pool_keys
 
 KEYS = """
 [[pools.simulator.keys]]

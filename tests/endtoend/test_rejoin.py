@@ -13,10 +13,10 @@ from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.cancel import cancel
-from worker.keys import job_keys
 from worker.log import reader
 from worker.log.view import Attempt, Cut
 from worker.outcomes import Outcome
+from worker.store.keys import job_keys
 
 #: About 2,000 visible tokens; at this speed they take some seconds.
 MODEL = "sim:slow"

@@ -12,8 +12,8 @@ import pytest
 from tests.harness.cluster import Cluster, read
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys, pool_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys, pool_keys
 
 STREAMS = 5
 KEYS = pool_keys("simulator")

@@ -15,7 +15,7 @@ from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.app import LongstreamApp
-from worker.keys import job_keys, pool_keys
+from worker.store.keys import job_keys, pool_keys
 
 KEYS = pool_keys("simulator")
 

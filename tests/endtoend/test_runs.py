@@ -16,7 +16,7 @@ import pytest
 from tests.harness.cli import Cli
 from tests.harness.refactoring import git
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys
+from worker.store.keys import job_keys
 
 MARK = "# Simulated refactor: tidy up\n"
 

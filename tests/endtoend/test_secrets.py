@@ -25,7 +25,7 @@ from tests.harness.celery_app import client_of, hang_up
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
 from worker.errors import JobFailed
-from worker.store import connect
+from worker.store.connections import connect
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
 

@@ -15,7 +15,7 @@ from tests.harness.cluster import Cluster, read
 from tests.harness.impatient import VISIBILITY_S
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.store import connect
+from worker.store.connections import connect
 
 JOBS = 6
 

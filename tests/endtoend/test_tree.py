@@ -25,9 +25,9 @@ from tests.harness.evidence import explained
 from tests.harness.leaks import nothing_left
 from tests.harness.refactoring import git
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys
 from worker.log import entries
 from worker.log.stored import read_stored
+from worker.store.keys import job_keys
 
 PACKAGE = "celery"
 MARK = b"Simulated refactor: annotate everything"

@@ -15,8 +15,8 @@ import redis
 
 from tasks.local.stack import Stack, ledger
 from tests.harness.waiting import wait_until
-from worker.keys import job_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys
 
 ROOT = Path(__file__).parents[2]
 CALL_S = 60.0

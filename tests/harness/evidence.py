@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.harness.cluster import Cluster
-from worker.keys import JOBS, job_keys
+from worker.store.keys import JOBS, job_keys
 
 _ASKED = ("state", "outcome", "reason", "attempt", "crashes", "failures", "why", "resume")
 _JOBS = 40

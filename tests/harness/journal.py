@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.conftest import Store
-from worker.keys import job_keys
 from worker.log.claim import Claim, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.stored import Stored, aread_stored, clean_text, read_stored
 from worker.log.writer import Writer
-from worker.scripts import script
+from worker.store.keys import job_keys
+from worker.store.scripts import script
 
 CLAIM = script("worker.log", "claim")
 SUBMIT = script("worker.log", "submit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
-from worker.leftovers import Leftovers, leftovers
+from worker.store.leftovers import Leftovers, leftovers
 
 
 def nothing_left(cluster: Cluster) -> None:

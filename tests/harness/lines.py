@@ -14,8 +14,8 @@ from settings.secret import Secret
 from worker.admission import answers, line
 from worker.admission.line import NONE, Ending, Granted, Lease, Patience, Spent, Ticket
 from worker.admission.states import ScopeState, scope_state
-from worker.keys import PoolKeys, pool_keys
 from worker.log.entries import Tokens
+from worker.store.keys import PoolKeys, pool_keys
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 
 POOL = "p"

@@ -15,7 +15,7 @@ import redis
 from tasks.local import server
 from tasks.local.chaos.proxy import Proxy
 from tests.harness.waiting import wait_until
-from worker.store import connect
+from worker.store.connections import connect
 
 
 class Pair:

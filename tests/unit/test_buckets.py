@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from lupa.lua51 import LuaRuntime
 
 from worker.admission.buckets import CELLS, PIECES, Bucket
-from worker.scripts import script
+from worker.store.scripts import script
 
 PERIOD = 60_000.0
 

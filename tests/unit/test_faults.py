@@ -6,7 +6,7 @@ import pytest
 import redis
 from redis._parsers.base import BaseParser
 
-from worker.faults import forbids, passes, words_of
+from worker.store.faults import forbids, passes, words_of
 
 #: As servers before version 7 wrap what goes wrong inside a script.
 WRAPPED = "ERR Error running script (call to f_0a1b2c): @user_script:12: @user_script: 12: "

@@ -26,8 +26,8 @@ import structlog
 from settings.model import SIMULATOR, Settings
 from worker.admission.line import Call, Lease
 from worker.admission.offers import packed
-from worker.keys import pool_keys
-from worker.scripts import Script, script
+from worker.store.keys import pool_keys
+from worker.store.scripts import Script, script
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.limits import Limits
 

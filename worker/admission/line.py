@@ -18,9 +18,9 @@ import redis
 
 from settings.model import Account, Pool, WorkerSettings
 from worker.admission.offers import packed
-from worker.keys import inbox_key, pool_keys
 from worker.log.entries import Tokens
-from worker.scripts import Script, script
+from worker.store.keys import inbox_key, pool_keys
+from worker.store.scripts import Script, script
 
 Call = tuple[Script, list[str], list[Any]]
 

@@ -17,7 +17,7 @@ from settings.model import Account, Pool, Settings
 from worker.admission.buckets import Bucket
 from worker.admission.offers import Scope, offered
 from worker.admission.states import ScopeState, rolling_day, scope_state
-from worker.keys import PoolKeys, pool_keys
+from worker.store.keys import PoolKeys, pool_keys
 
 #: As spent.lua has the pieces, rests.lua the end of a rest, and limits.lua the regrowth.
 _PIECE_MS, _PIECES = 300_000, 12

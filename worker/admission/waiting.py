@@ -15,7 +15,7 @@ from settings.model import Settings
 from worker.admission.holdups import held_by_budget, hold_up
 from worker.admission.line import CLASSES
 from worker.admission.states import progress
-from worker.keys import PoolKeys, job_keys, pool_keys
+from worker.store.keys import PoolKeys, job_keys, pool_keys
 
 #: As queues.lua has them.
 _WEIGHTS = {"urgent": 70, "normal": 25, "bulk": 5}

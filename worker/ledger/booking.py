@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from worker.keys import ENTERED, books_key, job_keys
 from worker.ledger.spending import Spending
-from worker.scripts import Script, script
+from worker.store.keys import ENTERED, books_key, job_keys
+from worker.store.scripts import Script, script
 
 Call = tuple[Script, list[str], list[Any]]
 #: The reply of `book` that asks for another look at the record.

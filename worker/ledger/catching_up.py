@@ -7,12 +7,12 @@ from typing import Any
 import redis
 
 from worker.admission.line import run
-from worker.keys import job_keys
 from worker.ledger import booking
 from worker.ledger.booking import Payer
 from worker.ledger.spending import unsaid
 from worker.log.claim import Claim
 from worker.log.stored import read_stored
+from worker.store.keys import job_keys
 
 
 def catch_up(client: redis.Redis, job_id: str, claim: Claim) -> None:

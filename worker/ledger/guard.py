@@ -20,12 +20,12 @@ import structlog
 from settings.model import Settings
 from settings.prices import Price
 from worker.cost import cost_of, exact
-from worker.faults import words_of
 from worker.ledger.limits import Limit, Over
 from worker.ledger.paying import Paying
 from worker.ledger.purse import Purse
 from worker.ledger.totals import cost_of_all
 from worker.log.entries import Mode, Tokens
+from worker.store.faults import words_of
 
 #: How often a stream looks at the budgets of the day, in seconds.
 _LOOK_S = 1.0

@@ -18,7 +18,6 @@ import msgspec
 import structlog
 
 from worker.errors import StoreRefused
-from worker.keys import job_keys
 from worker.ledger import booking
 from worker.ledger.booking import Payer
 from worker.ledger.spending import Spending, unsaid
@@ -30,6 +29,7 @@ from worker.log.stored import aread_stored
 from worker.log.writer import Fields
 from worker.pump import Pump
 from worker.records import Record
+from worker.store.keys import job_keys
 
 _log = structlog.get_logger()
 _NOTHING = Spending(attempt=0, at_ms=0)

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from settings.model import Settings
-from worker.keys import books_key
 from worker.ledger.booking import day_of
 from worker.ledger.limits import Limit, Spent, limits_of, spent_of
 from worker.ledger.totals import rows_of
 from worker.log.commit import GroupCommit
+from worker.store.keys import books_key
 
 #: The books are read again after this time, in seconds.
 _FRESH_S = 1.0

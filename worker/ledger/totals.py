@@ -16,9 +16,9 @@ import redis
 
 from settings.model import Settings
 from worker.cost import NOTHING, Cost, cost_of
-from worker.keys import books_key
 from worker.ledger.spending import Spending
 from worker.log.entries import Tokens
+from worker.store.keys import books_key
 
 By = Literal["day", "tenant", "model", "key", "task", "cause"]
 

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import redis
 
 from worker.errors import StoreError
-from worker.faults import passes
 from worker.log.follow import Command, Follower, Place, Steps
 from worker.log.reader import unreachable
 from worker.log.tracked import Answer, Want
 from worker.log.view import Followed, Status
+from worker.store.faults import passes
 
 if TYPE_CHECKING:
     from worker.log.hub import Hub, Reader

@@ -20,11 +20,11 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError, TimeoutError as RedisTimeoutError
 
 from worker.errors import StoreRefused
-from worker.faults import forbids, passes, words_of
 from worker.log.lanes import Lane, opened
-from worker.scripts import Script
 from worker.seeing.meters import METERS, SAMPLED, Meters
-from worker.store import SOCKET_TIMEOUT_S
+from worker.store.connections import SOCKET_TIMEOUT_S
+from worker.store.faults import forbids, passes, words_of
+from worker.store.scripts import Script
 
 #: Longest pause between two tries while Redis does not answer, in seconds.
 _LONGEST_PAUSE_S = 2.0

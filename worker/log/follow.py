@@ -16,12 +16,12 @@ from collections.abc import Generator, Iterator
 from typing import Any, ClassVar
 
 from worker.errors import StoreError, UnknownJob
-from worker.keys import job_keys
 from worker.log import entries
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.status import status_steps
 from worker.log.stored import Stored, stored_in
 from worker.log.view import CleanView, Followed, Status, Superseded, item_of, spans_of
+from worker.store.keys import job_keys
 
 #: Entries of one read: enough to drain a burst in one round trip, small enough to stay prompt.
 _PAGE = 500

@@ -15,15 +15,15 @@ from typing import Any, Generic, TypeVar
 
 from redis.asyncio import Redis
 
-from worker.faults import passes
-from worker.keys import job_keys
 from worker.log.channel import Channel, Shown, TooSlow, want_of
 from worker.log.commit import GroupCommit
 from worker.log.cursor import START, Cursor
 from worker.log.follow import Command, Follower, Steps
 from worker.log.tracked import Answer, TrackedReads
 from worker.log.view import Followed
-from worker.store import connect_async
+from worker.store.connections import connect_async
+from worker.store.faults import passes
+from worker.store.keys import job_keys
 
 __all__ = ["Hub", "Reader", "Shown", "TooSlow"]
 

@@ -14,10 +14,10 @@ from typing import Any
 import redis
 
 from worker.errors import StoreError
-from worker.faults import passes
 from worker.log.follow import Command, follow
 from worker.log.reader import Drive, unreachable
 from worker.log.view import Followed, Status
+from worker.store.faults import passes
 
 #: Between two looks at a log, in seconds: while its job runs, and while it does not.
 _RUNNING_S = 0.15

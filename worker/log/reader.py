@@ -16,10 +16,10 @@ from typing import Any
 import redis
 import redis.asyncio
 
-from worker.faults import passes
 from worker.log.cursor import START, Cursor
 from worker.log.follow import BLOCK_MS, Command, LogExpired, Steps, Trimmed, follow
 from worker.log.view import Followed, Status, Text
+from worker.store.faults import passes
 
 __all__ = ["BLOCK_MS", "LogExpired", "Steps", "Trimmed", "atail", "follow", "tail", "text_of"]
 

@@ -22,7 +22,7 @@ from typing import Any
 import structlog
 from redis.exceptions import RedisError, ResponseError
 
-from worker.store import SOCKET_TIMEOUT_S, tracking_client
+from worker.store.connections import SOCKET_TIMEOUT_S, tracking_client
 
 #: What was read, an empty list when nothing came in SILENCE_S, or why it can not be read now.
 Answer = list[Any] | Exception

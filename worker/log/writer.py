@@ -19,13 +19,13 @@ from itertools import chain
 from typing import Any
 
 from worker.errors import Fenced, LogGone
-from worker.keys import JobKeys
 from worker.log import entries
 from worker.log.commit import GroupCommit
 from worker.log.cursor import START, Cursor
 from worker.log.sent import Sent
 from worker.log.stored import Stored
-from worker.scripts import Script, script
+from worker.store.keys import JobKeys
+from worker.store.scripts import Script, script
 
 #: Fields of the record that change in the same step.
 Fields = Mapping[str, str | bytes | int]

@@ -14,7 +14,7 @@ from worker.seeing.fleet import look
 from worker.seeing.fleet_gauges import filled
 from worker.seeing.meters import Counter, Histogram, Meter
 from worker.seeing.readiness import TIMEOUT_S
-from worker.store import connect
+from worker.store.connections import connect
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric

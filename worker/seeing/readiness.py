@@ -15,7 +15,7 @@ import redis
 from settings.model import Settings
 from worker.seeing.fleet import Fleet, KeyOut, PoolLook, look
 from worker.seeing.vitals import Check
-from worker.store import connect, shown
+from worker.store.connections import connect, shown
 
 #: An answer comes within this time, in seconds, or the store counts as away.
 TIMEOUT_S = 2.0

@@ -13,7 +13,7 @@ import msgspec
 
 from settings.model import WorkerSettings
 from worker.seeing.meters import Gauge
-from worker.store import BLOCK_S, CONNECT_TIMEOUT_S, SHORT_TIMEOUT_S, SOCKET_TIMEOUT_S
+from worker.store.connections import BLOCK_S, CONNECT_TIMEOUT_S, SHORT_TIMEOUT_S, SOCKET_TIMEOUT_S
 
 #: What a step may take beyond every wait it knows of, in seconds.
 _GRACE_S = 10.0

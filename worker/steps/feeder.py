@@ -21,12 +21,12 @@ import structlog
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Granted, Lease, Patience
-from worker.faults import forbids, passes, words_of
-from worker.keys import direct_queue, inbox_key, pool_keys
 from worker.seeing.meters import METERS
 from worker.steps.keeper import ALIVE_BEATS
 from worker.steps.publish import TaskLacking
-from worker.store import BLOCK_S, connect
+from worker.store.connections import BLOCK_S, connect
+from worker.store.faults import forbids, passes, words_of
+from worker.store.keys import direct_queue, inbox_key, pool_keys
 
 #: Jobs handed over that may wait to be begun, for each second of the hand-off time, and at least. A
 #: start takes about 7 ms, and twenty times that where a core is hard to get. A thousand at once

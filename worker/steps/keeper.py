@@ -17,10 +17,10 @@ import structlog
 from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.engine import Engine
-from worker.faults import words_of
-from worker.keys import job_keys
 from worker.seeing.meters import METERS
-from worker.store import SHORT_TIMEOUT_S, connect
+from worker.store.connections import SHORT_TIMEOUT_S, connect
+from worker.store.faults import words_of
+from worker.store.keys import job_keys
 from worker.submission import resubmit_lost
 from worker.work import Stop
 

@@ -20,13 +20,13 @@ from kombu import Exchange, Queue
 from settings.errors import SettingsError
 from settings.model import Settings
 from worker.engine import Engine
-from worker.keys import direct_queue
 from worker.seeing.vitals import Vitals
 from worker.steps import startup
 from worker.steps.broker import discard, revive
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.steps.publish import publish
+from worker.store.keys import direct_queue
 from worker.work import Stop
 
 if TYPE_CHECKING:

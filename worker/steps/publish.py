@@ -15,8 +15,8 @@ from celery import Celery
 from settings.errors import LongstreamError
 from worker.admission import line
 from worker.admission.line import Lease
-from worker.keys import direct_queue, job_keys
 from worker.seeing.tracing import Attributes, granting
+from worker.store.keys import direct_queue, job_keys
 from worker.submission import Message
 
 LEASE_HEADER = "longstream_lease"

@@ -11,7 +11,7 @@ import redis
 
 from tasks.local.chaos.plan import Fault
 from tasks.local.chaos.stage import Worker
-from worker.keys import JOBS, job_keys
+from worker.store.keys import JOBS, job_keys
 
 _POLL_S = 0.05
 #: A job that has no new attempt after this is counted with this time, and is lost anyway.

@@ -23,11 +23,11 @@ from tasks.local.chaos.readers import Heard
 from tasks.local.chaos.recovery import Recovery
 from tasks.local.chaos.stage import ChaosError, Stage
 from tasks.local.chaos.verdict import Facts, Verdict, judge
-from worker.keys import job_keys
-from worker.leftovers import Leftovers, leftovers
 from worker.log.stored import read_stored
 from worker.probe import alive
-from worker.store import connect, connect_async
+from worker.store.connections import connect, connect_async
+from worker.store.keys import job_keys
+from worker.store.leftovers import Leftovers, leftovers
 from worker.submission import Submission, plain_message, submit
 from worker.terms import OnInterrupt, Terms
 

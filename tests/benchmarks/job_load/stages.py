@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-from worker.keys import job_keys
+from worker.store.keys import job_keys
 
 STAGES = ("submit", "grant", "message", "claim", "request", "first byte")
 _ASKED = re.compile(r"asked (\d+) ")

@@ -17,8 +17,8 @@ from tests.harness.valkey import Valkey
 from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.admission.line import Ticket
-from worker.keys import pool_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import pool_keys
 
 #: The accounts keep their limits in any ten seconds, so that a run has many windows.
 WINDOW_S = 10.0

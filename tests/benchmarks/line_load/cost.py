@@ -15,7 +15,7 @@ from settings.model import Account, WorkerSettings
 from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission.line import Patience
-from worker.store import connect
+from worker.store.connections import connect
 
 TOKENS = 1_500
 #: High enough that nothing is ever refused, and the same for every contender.

@@ -17,8 +17,8 @@ from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission import line
 from worker.admission.line import Estimate, Ticket
-from worker.keys import pool_keys
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import pool_keys
 from worker.submission import Submission, plain_message, submit, submit_all
 
 #: Together 144 requests a second, of which the burst keeps a part back.

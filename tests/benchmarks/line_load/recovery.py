@@ -20,10 +20,10 @@ from tests.benchmarks.line_load.workers import POOL, Load, settings_of
 from tests.harness.valkey import Valkey
 from worker.admission import answers, line
 from worker.admission.line import Lease, Spent, Ticket
-from worker.keys import pool_keys
 from worker.log.entries import Tokens
 from worker.steps.feeder import Feeder
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import pool_keys
 from worker.upstream.failures import failure_of_answer
 
 REQUESTS_PER_MINUTE = 600

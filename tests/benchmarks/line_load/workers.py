@@ -26,10 +26,10 @@ from settings.model import Account, Key, Pool, Settings, WorkerSettings
 from settings.secret import Secret
 from worker.admission import line
 from worker.admission.line import Lease, Spent
-from worker.keys import pool_keys
 from worker.log.entries import Tokens
 from worker.steps.feeder import Feeder
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import pool_keys
 
 POOL = "p"
 ROOT = Path(__file__).parents[3]

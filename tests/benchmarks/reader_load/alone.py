@@ -23,7 +23,7 @@ from tests.benchmarks.reader_load.writing import name_of
 from worker.log.hub import Hub
 from worker.log.reader import atail
 from worker.log.view import Attempt, End, Followed, Text
-from worker.store import connect_async
+from worker.store.connections import connect_async
 
 
 async def items_of(hub: Hub[Followed] | None, url: str, job: str) -> AsyncIterator[Followed]:

@@ -17,9 +17,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from tests.harness.logs import LogMaker
-from worker.keys import job_keys
 from worker.log.entries import Mode
-from worker.store import connect
+from worker.store.connections import connect
+from worker.store.keys import job_keys
 
 #: Jobs are written in so many turns between two deltas of one of them, so that load is even.
 TURNS = 20

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from worker.keys import job_keys
+from worker.store.keys import job_keys
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = "tests.benchmarks"

@@ -26,7 +26,7 @@ from worker.log import entries
 from worker.log.cursor import START, Cursor
 from worker.log.reader import atail
 from worker.log.view import End, Text
-from worker.store import connect_async
+from worker.store.connections import connect_async
 
 _STAMP = re.compile(rb"(\d{13}) ")
 

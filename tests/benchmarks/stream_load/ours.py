@@ -26,7 +26,7 @@ from worker.admission.line import Lease
 from worker.engine import Engine
 from worker.outcomes import Outcome
 from worker.reading import Whole
-from worker.store import connect
+from worker.store.connections import connect
 from worker.submission import Submission, plain_message, submit
 from worker.upstream.request import Message, Request
 from worker.work import Sealed, Work

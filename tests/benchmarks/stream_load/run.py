@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.benchmarks.stream_load.contender import OURS, SDK, Child, contender, cpu_s, rss_bytes
 from tests.harness.valkey import Valkey
-from worker.store import connect
+from worker.store.connections import connect
 
 #: How many streams are watched; more would load the store with watching.
 WATCHED = 20

@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from worker.keys import lasting_keys, pool_keys
+from worker.store.keys import lasting_keys, pool_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from settings.errors import LongstreamError
-from worker.faults import forbids, words_of
+from worker.store.faults import forbids, words_of
 
 #: Must exceed every blocking read (BLOCK_S), or a healthy wait would look like a dead peer.
 SOCKET_TIMEOUT_S = 15.0
