@@ -20,15 +20,15 @@ import structlog
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Held, Lease, Spent
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Stop, Verdict, Work, Yielded
 from worker.errors import StoreRefused
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
-from worker.runner import Attempt
 from worker.store.connections import connect_async
 from worker.store.keys import job_keys
 from worker.submission import Message
 from worker.upstream.client import Client
-from worker.work import Stop, Verdict, Work, Yielded
 
 #: How often the loop shows that it turns, in seconds.
 _TURN_S = 0.5

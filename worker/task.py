@@ -30,12 +30,13 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from worker.admission.estimates import estimate, pool_taking
 from worker.admission.line import Lease
+from worker.attempt.reading import Reading, Whole
+from worker.attempt.work import Sealed, Work
 from worker.captured import Captured
 from worker.engine import Engine
 from worker.errors import JobFailed
 from worker.ledger.allowed import refuse_spent, refuse_unpriced
 from worker.outcomes import Outcome
-from worker.reading import Reading, Whole
 from worker.results import revoke
 from worker.routing import choose
 from worker.seeing.tracing import HEADER
@@ -45,7 +46,6 @@ from worker.store.connections import StoreUnreachable, opened, require
 from worker.submission import Message, StoreFull, Submission, now_ms, submit
 from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest
-from worker.work import Sealed, Work
 
 #: Pause before a worker tries again to reach the store, in seconds.
 _PAUSE_S = 1.0

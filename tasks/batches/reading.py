@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from settings.errors import LongstreamError
-from worker.reading import Mark
+from worker.attempt.reading import Mark
 from worker.upstream.happenings import ToolCall
 
 

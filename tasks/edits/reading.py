@@ -14,7 +14,7 @@ from tasks.edits.answer import AnswerError, AnswerParser, FileFinished, FileStar
 from tasks.edits.blocks import end_marker, file_marker, none_marker
 from tasks.edits.paths import shown
 from tasks.edits.source import SourceFile
-from worker.reading import Mark, Unusable
+from worker.attempt.reading import Mark, Unusable
 
 #: The note that says a file is complete.
 FILE_READY = "file_ready"

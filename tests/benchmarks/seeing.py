@@ -25,11 +25,11 @@ from tests.harness.benchmark import (
     versions,
 )
 from worker.admission.line import Lease
-from worker.reading import Whole
+from worker.attempt.reading import Whole
+from worker.attempt.work import Work
 from worker.seeing.meters import SAMPLED, Meters
 from worker.seeing.witness import Witness
 from worker.upstream.request import Request
-from worker.work import Work
 
 DELTAS = 10_000
 #: CPU of a delta in the floor program of streams.py, as it was measured; ours takes more.

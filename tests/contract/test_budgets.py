@@ -19,6 +19,9 @@ from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
 from worker.admission.line import Ticket, run
 from worker.admission.waiting import queues
+from worker.attempt.reading import Whole
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Sealed, Verdict, Work, Yielded
 from worker.ledger import booking
 from worker.ledger.allowed import BudgetSpent, refuse_spent, refuse_unpriced
 from worker.ledger.booking import Payer
@@ -30,15 +33,12 @@ from worker.log.entries import Tokens
 from worker.log.status import status_steps
 from worker.log.view import Status
 from worker.outcomes import Outcome
-from worker.reading import Whole
 from worker.records import Record, parse_record
-from worker.runner import Attempt
 from worker.store.keys import books_key, job_keys, pool_keys
 from worker.terms import Terms
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text
 from worker.upstream.request import Message, Request
-from worker.work import Sealed, Verdict, Work, Yielded
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)

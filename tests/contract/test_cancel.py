@@ -15,15 +15,15 @@ from tests.contract.test_runner import JOB, REQUEST, Left, Provider, attempt
 from tests.harness.journal import journal, say
 from tests.harness.lines import Line
 from worker.admission.line import run, settle
+from worker.attempt.reading import Whole
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Sealed, Work
 from worker.cancel import Cancelled, cancel
 from worker.log import reader
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
-from worker.reading import Whole
-from worker.runner import Attempt
 from worker.submission import plain_message
 from worker.upstream.happenings import Finished, Usage
-from worker.work import Sealed, Work
 
 
 class Backend:

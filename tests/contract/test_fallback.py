@@ -11,19 +11,19 @@ from settings.model import Account, Settings
 from tests.conftest import Store
 from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
-from worker.fallback import fallbacks_of
+from worker.attempt.fallback import fallbacks_of
+from worker.attempt.reading import Whole
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Sealed, Verdict, Work, Yielded
 from worker.log import reader
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
-from worker.reading import Whole
 from worker.records import Record, parse_record
-from worker.runner import Attempt
 from worker.store.keys import job_keys
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text, Usage
 from worker.upstream.request import Message, Request
-from worker.work import Sealed, Verdict, Work, Yielded
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)

@@ -16,9 +16,9 @@ from tests.contract.test_feeder import feeder
 from tests.harness.lines import KEYS, Line
 from tests.harness.waiting import wait_until
 from worker.admission.line import Held, Lease
+from worker.attempt.work import Stop
 from worker.steps.keeper import Keeper
 from worker.store.keys import job_keys
-from worker.work import Stop
 
 
 @dataclass

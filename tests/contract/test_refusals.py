@@ -13,12 +13,12 @@ from tests.conftest import Store
 from tests.contract.test_runner import JOB, KEYS, Provider, attempt
 from tests.harness.lines import KEYS as LINE
 from tests.harness.waiting import wait_until
+from worker.attempt.work import Sealed, Yielded
 from worker.errors import StoreRefused
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
 from worker.records import parse_record
 from worker.upstream.happenings import Finished
-from worker.work import Sealed, Yielded
 
 pytestmark = pytest.mark.parametrize("store", ["valkey"], indirect=True)
 

@@ -12,6 +12,9 @@ from settings.model import Account
 from tests.conftest import Store
 from tests.harness.journal import CLAIM, SUBMIT
 from tests.harness.lines import KEYS as LINE, Line
+from worker.attempt.reading import Mark, Unusable
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Sealed, Verdict, Work, Yielded
 from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
@@ -22,14 +25,11 @@ from worker.log.verify import verify
 from worker.log.view import Attempt as AttemptItem, Cut, End, Note
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
-from worker.reading import Mark, Unusable
-from worker.runner import Attempt
 from worker.store.keys import job_keys
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text, Usage
 from worker.upstream.request import Message, Request
-from worker.work import Sealed, Verdict, Work, Yielded
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)

@@ -15,6 +15,9 @@ from settings.model import Account, Key
 from tests.conftest import Store
 from tests.harness.journal import CLAIM, SUBMIT
 from tests.harness.lines import Line, key
+from worker.attempt.reading import Whole
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Sealed, Stop, Verdict, Work, Yielded
 from worker.ledger.spending import Spending
 from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
@@ -22,14 +25,11 @@ from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
-from worker.reading import Whole
-from worker.runner import Attempt
 from worker.store.keys import job_keys
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Resumable, Text, Usage
 from worker.upstream.request import Message, Request
-from worker.work import Sealed, Stop, Verdict, Work, Yielded
 
 JOB = "a1b2c3"
 KEYS = job_keys(JOB)

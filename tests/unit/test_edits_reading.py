@@ -9,7 +9,7 @@ from tasks.edits.answer import AnswerError
 from tasks.edits.blocks import block, boundary_for, none_marker
 from tasks.edits.reading import FILE_READY, AnswerReading
 from tasks.edits.source import source_file
-from worker.reading import Unusable
+from worker.attempt.reading import Unusable
 
 FILES = [source_file("a.py", b"a = 1\n"), source_file("b b.py", b"b = 1\n")]
 B = boundary_for(FILES, "x")

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 
 from worker.admission.line import PLAIN, Lease
+from worker.attempt.reading import Whole
+from worker.attempt.work import Work
 from worker.log.claim import Account, Claim
 from worker.log.cursor import START
 from worker.log.entries import Mode, Tokens
 from worker.outcomes import Outcome
-from worker.reading import Whole
 from worker.seeing.meters import MOST_VALUES, OTHER, SAMPLED, Few, Meters
 from worker.seeing.witness import Witness
 from worker.upstream.failures import failure_of_answer, truncated
 from worker.upstream.request import Request
-from worker.work import Work
 
 LEASE = Lease(job_id="a1b2c3", pool="p", number=7, key="k")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from tests.harness.lines import key
+from worker.attempt.work import words_of
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.request import Message, Request
-from worker.work import words_of
 
 ASKED = Request(model="gpt-9", messages=(Message("user", "x"),))
 

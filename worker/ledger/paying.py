@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from worker.attempt.pump import Pump
 from worker.errors import StoreRefused
 from worker.ledger import booking
 from worker.ledger.booking import Payer
@@ -27,7 +28,6 @@ from worker.log.cursor import Cursor
 from worker.log.entries import Tokens
 from worker.log.stored import aread_stored
 from worker.log.writer import Fields
-from worker.pump import Pump
 from worker.records import Record
 from worker.store.keys import job_keys
 

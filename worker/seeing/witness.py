@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from worker.attempt.work import Work
 from worker.log.claim import Claim
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
 from worker.seeing.meters import METERS, SAMPLED, Meters
 from worker.upstream.failures import UpstreamFailure
-from worker.work import Work
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

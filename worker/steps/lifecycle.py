@@ -19,6 +19,7 @@ from kombu import Exchange, Queue
 
 from settings.errors import SettingsError
 from settings.model import Settings
+from worker.attempt.work import Stop
 from worker.engine import Engine
 from worker.seeing.vitals import Vitals
 from worker.steps import startup
@@ -27,7 +28,6 @@ from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
 from worker.steps.publish import publish
 from worker.store.keys import direct_queue
-from worker.work import Stop
 
 if TYPE_CHECKING:
     from worker.seeing.listener import Listener

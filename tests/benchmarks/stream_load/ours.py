@@ -23,13 +23,13 @@ from settings.secret import Secret
 from tests.benchmarks.stream_load.contender import job_of
 from worker.admission import line
 from worker.admission.line import Lease
+from worker.attempt.reading import Whole
+from worker.attempt.work import Sealed, Work
 from worker.engine import Engine
 from worker.outcomes import Outcome
-from worker.reading import Whole
 from worker.store.connections import connect
 from worker.submission import Submission, plain_message, submit
 from worker.upstream.request import Message, Request
-from worker.work import Sealed, Work
 
 REQUEST = Request(model="m", messages=(Message("user", "?"),))
 _DAY_S = 86_400

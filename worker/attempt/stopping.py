@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from worker.work import Stop
+from worker.attempt.work import Stop
 
 T = TypeVar("T")
 

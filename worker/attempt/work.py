@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from settings.model import Key
 from worker.admission.line import Lease
+from worker.attempt.reading import Reading
 from worker.log.claim import Claim
 from worker.log.entries import Mode
 from worker.outcomes import Outcome
-from worker.reading import Reading
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.request import Request
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from settings.model import Settings
-from worker.pump import Pump
+from worker.attempt.pump import Pump
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
 from worker.upstream.request import Request

@@ -16,9 +16,14 @@ from settings.errors import LongstreamError
 from settings.model import Key, Settings
 from worker.admission import answers, line
 from worker.admission.line import Spent
+from worker.attempt.fallback import fallbacks_of, served
+from worker.attempt.leaving import Leaving
+from worker.attempt.pump import Pump
+from worker.attempt.reading import Unusable
+from worker.attempt.stopping import Stopping
+from worker.attempt.turn import Turn, turn_of
+from worker.attempt.work import Sealed, Stop, Verdict, Work, Yielded, ended_before, words_of
 from worker.errors import LogGone, StoreError, StoreRefused
-from worker.fallback import fallbacks_of, served
-from worker.leaving import Leaving
 from worker.ledger.asking import asking, stopping
 from worker.ledger.guard import Guard
 from worker.ledger.paying import Paying, catch_up_ended
@@ -29,20 +34,15 @@ from worker.log.entries import Mode, Tokens
 from worker.log.stored import Stored, aread_stored, clean_text
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
-from worker.pump import Pump
-from worker.reading import Unusable
 from worker.records import parse_record
 from worker.seeing.tracing import traces
 from worker.seeing.witness import Witness
-from worker.stopping import Stopping
 from worker.store.keys import job_keys
 from worker.store.scripts import script
-from worker.turn import Turn, turn_of
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
 from worker.upstream.limits import Limits
-from worker.work import Sealed, Stop, Verdict, Work, Yielded, ended_before, words_of
 
 _CLAIM = script("worker.log", "claim")
 

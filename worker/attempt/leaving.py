@@ -17,6 +17,9 @@ import msgspec
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Ending, Lease, Spent
+from worker.attempt.pump import Pump
+from worker.attempt.reading import Whole
+from worker.attempt.work import Sealed, Verdict, Yielded
 from worker.errors import StoreRefused
 from worker.ledger.guard import held_s
 from worker.ledger.limits import Over
@@ -27,15 +30,12 @@ from worker.log.commit import GroupCommit
 from worker.log.entries import Mode, Tokens
 from worker.log.writer import Fields, Writer
 from worker.outcomes import Outcome
-from worker.pump import Pump
-from worker.reading import Whole
 from worker.seeing.witness import Witness
 from worker.store.keys import job_keys
 from worker.store.scripts import script
 from worker.terms import OnInterrupt
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
-from worker.work import Sealed, Verdict, Yielded
 
 _RELEASE = script("worker.log", "release")
 

@@ -17,10 +17,10 @@ from contextlib import suppress
 import msgspec
 
 from settings.model import Key
+from worker.attempt.reading import HearsCalls, Reading
 from worker.log.claim import Point
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
-from worker.reading import HearsCalls, Reading
 from worker.seeing.witness import Witness
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure

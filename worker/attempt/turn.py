@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import msgspec
 
 from settings.routing import AUTO
+from worker.attempt.reading import Reading, Unusable
+from worker.attempt.work import Work
 from worker.log.claim import Claim
 from worker.log.entries import Mode
-from worker.reading import Reading, Unusable
 from worker.upstream.request import Message, Request
-from worker.work import Work
 
 _CONTINUE = (
     "Your answer was cut off. Go on exactly behind its last character. "

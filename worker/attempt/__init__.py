@@ -1,0 +1,1 @@
+"""One attempt of a job: from its lease to what it leaves behind."""
