@@ -12,7 +12,7 @@ from typing import Any
 
 import redis
 
-from worker.records import Record, State, parse_record
+from worker.job.records import Record, State, parse_record
 from worker.store.keys import job_keys
 
 _SOONEST_S, _LATEST_S = 0.02, 0.5

@@ -21,21 +21,21 @@ from tasks.current import current
 from tasks.many import new_id, submit_many, wait
 from tasks.stored import priced, record_of, store, unknown, url
 from worker.errors import UnknownJob
+from worker.job.records import Record, State, parse_record
+from worker.job.terms import OnInterrupt, Terms
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Attempt, Cut, End, Followed, Note, Status, Superseded, Text, Thinking
-from worker.records import Record, State, parse_record
 from worker.store.connections import connect_async
 from worker.store.keys import JOBS, job_keys
-from worker.terms import OnInterrupt, Terms
 
 if TYPE_CHECKING:
     from worker.admission.overview import AccountView
     from worker.admission.waiting import Queue
-    from worker.cancel import Cancelled
+    from worker.job.cancel import Cancelled
+    from worker.job.routing import Choice
     from worker.ledger.totals import By, Sum
     from worker.log.verify import Verdict
-    from worker.routing import Choice
 
 __all__ = [
     "Attempt",
@@ -93,8 +93,8 @@ def submit(
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
+    from worker.job.submission import now_ms, submit as submit_job
     from worker.ledger.allowed import refuse_spent
-    from worker.submission import now_ms, submit as submit_job
 
     job_id = job_id or new_id()
     options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
@@ -168,7 +168,7 @@ def simulated(job_id: str) -> bool:
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
 
-    from worker.submission import Message
+    from worker.job.submission import Message
 
     with store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")
@@ -181,7 +181,7 @@ def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
 def cancel(job_id: str) -> Cancelled:
     """Cancel a job, waiting or running. Raises UnknownJob."""
     from tasks.application import app
-    from worker.cancel import cancel as cancel_job
+    from worker.job.cancel import cancel as cancel_job
 
     with store() as client:
         return cancel_job(app, client, current(), job_id)

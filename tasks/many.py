@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.current import current
 from tasks.stored import priced, store, unknown
-from worker.records import Record
-from worker.terms import Terms
+from worker.job.records import Record
+from worker.job.terms import Terms
 
 if TYPE_CHECKING:
-    from worker.routing import Choice
+    from worker.job.routing import Choice
 
 #: Bytes of a job id made here: short to type, and 2^48 make a clash among millions unlikely.
 _ID_BYTES = 6
@@ -47,8 +47,8 @@ def submit_many(
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
+    from worker.job.submission import now_ms, submit_all
     from worker.ledger.allowed import refuse_spent
-    from worker.submission import now_ms, submit_all
 
     settings = current()
     options: Any = {"tenant": tenant, "priority": priority}

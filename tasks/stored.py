@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.current import current
 from worker.errors import UnknownJob
-from worker.records import Record, parse_record
+from worker.job.records import Record, parse_record
 from worker.store.connections import opened
 from worker.store.keys import job_keys
 

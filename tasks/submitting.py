@@ -9,10 +9,10 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.kinds import KINDS
 from worker.admission.estimates import estimate, pool_taking
+from worker.job.routing import Choice, choose
+from worker.job.submission import Submission, plain_message
+from worker.job.terms import USUAL, Terms
 from worker.ledger.allowed import refuse_unpriced
-from worker.routing import Choice, choose
-from worker.submission import Submission, plain_message
-from worker.terms import USUAL, Terms
 
 
 def submitted(

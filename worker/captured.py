@@ -12,7 +12,7 @@ from kombu.utils.json import dumps
 
 from settings.errors import LongstreamError
 from worker.followers import with_ids
-from worker.submission import Message
+from worker.job.submission import Message
 
 
 class Captured:

@@ -11,8 +11,8 @@ from typing import Any
 
 from celery.app.control import TERM_SIGNAME, Control
 
-from worker.cancel import cancel
 from worker.errors import UnknownJob
+from worker.job.cancel import cancel
 from worker.store.connections import opened, require
 
 

@@ -35,16 +35,16 @@ from worker.attempt.work import Sealed, Work
 from worker.captured import Captured
 from worker.engine import Engine
 from worker.errors import JobFailed
+from worker.job.routing import choose
+from worker.job.submission import Message, StoreFull, Submission, now_ms, submit
+from worker.job.terms import USUAL
 from worker.ledger.allowed import refuse_spent, refuse_unpriced
 from worker.outcomes import Outcome
 from worker.results import revoke
-from worker.routing import choose
 from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
 from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store.connections import StoreUnreachable, opened, require
-from worker.submission import Message, StoreFull, Submission, now_ms, submit
-from worker.terms import USUAL
 from worker.upstream.request import Request as ModelRequest
 
 #: Pause before a worker tries again to reach the store, in seconds.

@@ -18,8 +18,8 @@ import msgspec
 import redis
 
 from settings.errors import LongstreamError
+from worker.job.submission import now_ms
 from worker.store.keys import TOKENS
-from worker.submission import now_ms
 
 _PREFIX = "ls"
 _ID_BYTES, _SECRET_BYTES = 6, 32

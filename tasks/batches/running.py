@@ -23,12 +23,12 @@ from tasks.batches.output import Output
 from tasks.ended import Endings, release
 from tasks.submitting import submitted
 from worker.cost import NOTHING, Cost, cost_of
+from worker.job.records import Record
+from worker.job.submission import StoreFull, Submission, now_ms, submit
 from worker.ledger.allowed import BudgetSpent, refuse_spent
 from worker.log import reader
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
-from worker.records import Record
-from worker.submission import StoreFull, Submission, now_ms, submit
 
 #: Pause before a store that was full is asked again, in seconds.
 _FULL_S = 1.0

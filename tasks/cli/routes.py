@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from settings.model import Settings
-from worker.routing import Choice
+from worker.job.routing import Choice
 
 
 def told(choice: Choice, settings: Settings) -> str:

@@ -15,9 +15,9 @@ from tasks.cli.amounts import USD
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from worker.terms import Terms
+    from worker.job.terms import Terms
 
-#: As worker.terms.OnInterrupt has them; help loads nothing of the worker.
+#: As worker.job.terms.OnInterrupt has them; help loads nothing of the worker.
 ON_INTERRUPT = ("auto", "restart", "continue", "fail")
 
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -36,7 +36,7 @@ class Asked:
     max_cost: Decimal | None = None
 
     def terms(self) -> Terms:
-        from worker.terms import OnInterrupt, Terms
+        from worker.job.terms import OnInterrupt, Terms
 
         return Terms(
             on_interrupt=OnInterrupt(self.on_interrupt),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tasks.gateway.problems import Problem
-from worker.records import Record
+from worker.job.records import Record
 from worker.tokens import Scope, Token
 
 

@@ -25,10 +25,10 @@ from tasks.gateway.shapes import (
     Result,
 )
 from worker.errors import UnknownJob
-from worker.listing import Page, Position, page
-from worker.records import Record, State
+from worker.job.listing import Page, Position, page
+from worker.job.records import Record, State
+from worker.job.terms import Terms
 from worker.store.connections import opened
-from worker.terms import Terms
 from worker.tokens import Scope
 
 

@@ -14,10 +14,10 @@ from starlette.responses import Response
 
 from settings.errors import LongstreamError, SettingsError
 from worker.errors import UnknownJob
+from worker.job.submission import StoreFull
 from worker.log.cursor import CursorError
 from worker.log.follow import LogExpired, Trimmed
 from worker.store.connections import StoreUnreachable
-from worker.submission import StoreFull
 
 MEDIA_TYPE = "application/problem+json"
 

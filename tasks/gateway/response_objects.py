@@ -7,9 +7,9 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from tasks.current import current
+from worker.job.records import Record, State
 from worker.log.stored import clean_text, read_stored
 from worker.outcomes import Outcome
-from worker.records import Record, State
 from worker.store.connections import opened
 from worker.store.keys import job_keys
 

@@ -27,9 +27,9 @@ from tasks.gateway.response_objects import PREFIX, message, part, response_of, s
 from tasks.gateway.shapes import Text, Words
 from tasks.gateway.streams import Awaiting, EventStream
 from tasks.splice import Piece, Splice
+from worker.job.records import Record
 from worker.log.cursor import START, Cursor
 from worker.log.hub import Hub, Reader, Shown, TooSlow
-from worker.records import Record
 from worker.tokens import Scope
 
 _EACH = 4

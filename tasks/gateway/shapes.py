@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from worker.job.records import Record, State
+from worker.job.terms import OnInterrupt
 from worker.ledger.totals import Money
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
-from worker.records import Record, State
-from worker.terms import OnInterrupt
 
 #: What says something: not only spaces.
 Words = Annotated[str, Meta(pattern=r"\S")]

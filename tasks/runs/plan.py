@@ -20,8 +20,8 @@ from tasks.kinds import REFACTOR
 from tasks.submitting import routed
 from worker.admission.estimates import estimate, tokens_of
 from worker.cost import Cost, cost_of
+from worker.job.routing import Choice
 from worker.log.entries import Tokens
-from worker.routing import Choice
 from worker.upstream.request import Request
 
 _FIGURES = re.compile(r"\d[\d,]*")

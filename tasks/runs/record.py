@@ -22,9 +22,9 @@ import msgspec
 import redis
 
 from tasks.edits.source import SourceFile
-from worker.routing import Choice
+from worker.job.routing import Choice
+from worker.job.terms import USUAL, Terms
 from worker.store.keys import JOBS, run_keys
-from worker.terms import USUAL, Terms
 
 How = Literal["diff", "apply", "out", "patch", "branch"]
 

@@ -22,6 +22,8 @@ from worker.admission.waiting import queues
 from worker.attempt.reading import Whole
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Sealed, Verdict, Work, Yielded
+from worker.job.records import Record, parse_record
+from worker.job.terms import Terms
 from worker.ledger import booking
 from worker.ledger.allowed import BudgetSpent, refuse_spent, refuse_unpriced
 from worker.ledger.booking import Payer
@@ -33,9 +35,7 @@ from worker.log.entries import Tokens
 from worker.log.status import status_steps
 from worker.log.view import Status
 from worker.outcomes import Outcome
-from worker.records import Record, parse_record
 from worker.store.keys import books_key, job_keys, pool_keys
-from worker.terms import Terms
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text
 from worker.upstream.request import Message, Request

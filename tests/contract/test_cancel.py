@@ -18,11 +18,11 @@ from worker.admission.line import run, settle
 from worker.attempt.reading import Whole
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Sealed, Work
-from worker.cancel import Cancelled, cancel
+from worker.job.cancel import Cancelled, cancel
+from worker.job.submission import plain_message
 from worker.log import reader
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
-from worker.submission import plain_message
 from worker.upstream.happenings import Finished, Usage
 
 
@@ -103,7 +103,7 @@ async def test_a_job_cancelled_between_its_grant_and_its_claim_asks_nobody(store
 
 async def offered(store: Store, monkeypatch: pytest.MonkeyPatch, offered_s: float) -> Offered:
     """A job whose worker handed it back while its response goes on; it waits for long."""
-    monkeypatch.setattr("worker.cancel._OFFERED_S", offered_s)
+    monkeypatch.setattr("worker.job.cancel._OFFERED_S", offered_s)
     line = Line(store.sync, {"a": Account(name="a")})
     async with journal(store, JOB) as job:
         message = plain_message("t", JOB, [], {}).dump()

@@ -15,10 +15,10 @@ from worker.attempt.fallback import fallbacks_of
 from worker.attempt.reading import Whole
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Sealed, Verdict, Work, Yielded
+from worker.job.records import Record, parse_record
 from worker.log import reader
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
-from worker.records import Record, parse_record
 from worker.store.keys import job_keys
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.following import Take

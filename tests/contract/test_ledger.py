@@ -17,7 +17,8 @@ from tests.conftest import Store
 from tests.harness.journal import Journal, journal, say
 from tests.harness.lines import Line
 from worker.admission.line import Ticket, run
-from worker.cancel import cancel
+from worker.job.cancel import cancel
+from worker.job.submission import plain_message
 from worker.ledger import booking
 from worker.ledger.booking import Payer
 from worker.ledger.catching_up import book_recorded, catch_up
@@ -28,7 +29,6 @@ from worker.log.claim import Claim
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
 from worker.store.keys import ENTERED, books_key
-from worker.submission import plain_message
 
 PAYER = Payer(job_id="a1b2c3", task="t", tenant="default")
 USED = Tokens(input=10, cached=2, output=30, reasoning=20)

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from worker.runner import Attempt
+from worker.work import Sealed, Stop, Yielded
 
 from settings.model import Key
 from tests.conftest import Store
@@ -20,11 +22,9 @@ from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
-from worker.runner import Attempt
 from worker.upstream.failures import failure_of_answer
 from worker.upstream.following import Take
 from worker.upstream.happenings import Finished, Text, Usage
-from worker.work import Sealed, Stop, Yielded
 
 LEFT = Point("b", "resp_0", 7)
 USED = Usage(5, 0, 70, 60)

@@ -12,11 +12,11 @@ import redis
 from settings.model import Account
 from tests.harness.lines import POOL, Line
 from tests.harness.valkey import Valkey
+from worker.job.submission import now_ms
 from worker.seeing.fleet import look
 from worker.seeing.readiness import Readiness, readiness
 from worker.store.connections import connect
 from worker.store.keys import job_keys
-from worker.submission import now_ms
 
 UNSERVED = "line p: 1 wait, the oldest for 100 s, though 1000 slots are free"
 

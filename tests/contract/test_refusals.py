@@ -15,9 +15,9 @@ from tests.harness.lines import KEYS as LINE
 from tests.harness.waiting import wait_until
 from worker.attempt.work import Sealed, Yielded
 from worker.errors import StoreRefused
+from worker.job.records import parse_record
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
-from worker.records import parse_record
 from worker.upstream.happenings import Finished
 
 pytestmark = pytest.mark.parametrize("store", ["valkey"], indirect=True)

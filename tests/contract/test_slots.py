@@ -15,12 +15,12 @@ from tests.contract.test_cancel import Backend
 from tests.contract.test_runner import JOB, Provider, attempt
 from tests.contract.test_submission import job
 from tests.harness.lines import Line
-from worker.cancel import cancel
+from worker.job.cancel import cancel
+from worker.job.submission import submit
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
 from worker.store.keys import inbox_key, job_keys, pool_keys
 from worker.store.scripts import Script
-from worker.submission import submit
 from worker.upstream.happenings import Finished
 
 

@@ -11,9 +11,8 @@ import redis
 from settings.errors import LongstreamError
 from settings.model import Settings
 from tests.conftest import Store
-from worker.cancel import cancel
-from worker.store.keys import JOBS, SUBMITTING, job_keys, pool_keys
-from worker.submission import (
+from worker.job.cancel import cancel
+from worker.job.submission import (
     Submission,
     now_ms,
     plain_message,
@@ -21,6 +20,7 @@ from worker.submission import (
     submit,
     submit_all,
 )
+from worker.store.keys import JOBS, SUBMITTING, job_keys, pool_keys
 
 KEYS = pool_keys("p")
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Store
 from worker import tokens
-from worker.listing import Position, page
+from worker.job.listing import Position, page
 from worker.log.cursor import CursorError
 from worker.store.keys import JOBS, TOKENS, job_keys
 from worker.tokens import Scope, matching, parts_of

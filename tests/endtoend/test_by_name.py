@@ -22,9 +22,9 @@ from tests.harness.celery_app import hang_up
 from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
-from worker.cancel import Cancelled
+from worker.job.cancel import Cancelled
+from worker.job.submission import Submission, plain_message, submit
 from worker.store.keys import direct_queue, job_keys, pool_keys
-from worker.submission import Submission, plain_message, submit
 
 # Celery stores results with a command that redis-py has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")

@@ -20,8 +20,8 @@ from tasks.refactor import refactor
 from tests.harness.cluster import Cluster
 from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
-from worker.cancel import Cancelled
 from worker.errors import JobFailed
+from worker.job.cancel import Cancelled
 from worker.store.keys import job_keys
 
 # Celery stores results with a command that redis-py has deprecated.

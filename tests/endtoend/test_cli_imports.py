@@ -74,5 +74,5 @@ def test_reading_and_submitting_load_no_task_queue(cli: Cli) -> None:
 def test_a_reader_loads_nothing_of_submitting(cli: Cli) -> None:
     job = cli.submitted("ask", "hello")
     modules = loaded(cli, "tail", job)
-    unused = {"tasks.kinds", "tasks.edits.answer", "worker.submission", "worker.log.verify"}
+    unused = {"tasks.kinds", "tasks.edits.answer", "worker.job.submission", "worker.log.verify"}
     assert not unused & modules, unused & modules

@@ -14,10 +14,10 @@ import pytest
 from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.cancel import cancel
+from worker.job.cancel import cancel
+from worker.job.submission import now_ms
 from worker.store.connections import connect
 from worker.store.keys import job_keys, pool_keys
-from worker.submission import now_ms
 
 MODEL = "sim:slow"
 #: A running job is sealed by its worker: nothing is told to Celery from here.

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.cancel import cancel
+from worker.job.cancel import cancel
 from worker.log import reader
 from worker.log.view import Attempt, Cut
 from worker.outcomes import Outcome

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from tasks.cli.terms import ON_INTERRUPT, Asked, seconds_of
-from worker.terms import USUAL, OnInterrupt, Terms
+from worker.job.terms import USUAL, OnInterrupt, Terms
 
 
 def test_the_choices_are_those_of_the_terms() -> None:

@@ -29,11 +29,11 @@ from tasks.gateway.shapes import Generate
 from tasks.gateway.streams import HEARTBEAT_S, STALL_S, Awaiting, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
 from worker.errors import StoreRefused
+from worker.job.records import Record, State
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.entries import Mode
 from worker.log.hub import TooSlow
 from worker.log.view import Cut, Status, Text
-from worker.records import Record, State
 
 
 class Client:

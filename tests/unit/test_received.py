@@ -12,9 +12,9 @@ from celery.exceptions import Ignore
 
 from tasks.application import app
 from tasks.generate import generate
+from worker.job.submission import plain_message
 from worker.received import QuietRequest
 from worker.steps.publish import LEASE_HEADER
-from worker.submission import plain_message
 
 
 class Acked:

@@ -16,10 +16,10 @@ from tasks.cli.batch import command
 from tasks.cli.refactor import command as refactor
 from tasks.cli.routes import told
 from tasks.submitting import routed, submitted
+from worker.job.routing import Choice
 from worker.ledger.spending import Spending
 from worker.ledger.totals import saved_by
 from worker.log.entries import Tokens
-from worker.routing import Choice
 
 SETTINGS = given(ONE_KEY + '[routing]\nlight = "light"\nstrong = "strong"\n')
 FILE = {"path": "a.py", "text": "x = 1\n"}

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from tasks.edits.source import source_file
 from tasks.runs.record import Delivery, run_of
-from worker.terms import OnInterrupt, Terms
+from worker.job.terms import OnInterrupt, Terms
 
 SIZES = st.lists(st.lists(st.integers(0, 2000), min_size=1, max_size=4), min_size=1, max_size=8)
 

@@ -21,6 +21,7 @@ from worker.attempt.pump import Pump
 from worker.attempt.reading import Whole
 from worker.attempt.work import Sealed, Verdict, Yielded
 from worker.errors import StoreRefused
+from worker.job.terms import OnInterrupt
 from worker.ledger.guard import held_s
 from worker.ledger.limits import Over
 from worker.ledger.paying import Paying
@@ -33,7 +34,6 @@ from worker.outcomes import Outcome
 from worker.seeing.witness import Witness
 from worker.store.keys import job_keys
 from worker.store.scripts import script
-from worker.terms import OnInterrupt
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 

@@ -24,6 +24,7 @@ from worker.attempt.stopping import Stopping
 from worker.attempt.turn import Turn, turn_of
 from worker.attempt.work import Sealed, Stop, Verdict, Work, Yielded, ended_before, words_of
 from worker.errors import LogGone, StoreError, StoreRefused
+from worker.job.records import parse_record
 from worker.ledger.asking import asking, stopping
 from worker.ledger.guard import Guard
 from worker.ledger.paying import Paying, catch_up_ended
@@ -34,7 +35,6 @@ from worker.log.entries import Mode, Tokens
 from worker.log.stored import Stored, aread_stored, clean_text
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
-from worker.records import parse_record
 from worker.seeing.tracing import traces
 from worker.seeing.witness import Witness
 from worker.store.keys import job_keys

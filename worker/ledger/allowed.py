@@ -6,11 +6,11 @@ import redis
 
 from settings.errors import LongstreamError
 from settings.model import Settings
+from worker.job.terms import Terms
 from worker.ledger.booking import day_of
 from worker.ledger.limits import limits_of, spent_of
 from worker.ledger.totals import rows_of
 from worker.store.keys import books_key
-from worker.terms import Terms
 
 
 class BudgetSpent(LongstreamError):

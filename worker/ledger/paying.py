@@ -19,6 +19,7 @@ import structlog
 
 from worker.attempt.pump import Pump
 from worker.errors import StoreRefused
+from worker.job.records import Record
 from worker.ledger import booking
 from worker.ledger.booking import Payer
 from worker.ledger.spending import Spending, unsaid
@@ -28,7 +29,6 @@ from worker.log.cursor import Cursor
 from worker.log.entries import Tokens
 from worker.log.stored import aread_stored
 from worker.log.writer import Fields
-from worker.records import Record
 from worker.store.keys import job_keys
 
 _log = structlog.get_logger()

@@ -8,8 +8,8 @@ from typing import Any
 
 from worker.admission.holdups import held_by_budget, hold_up
 from worker.errors import UnknownJob
+from worker.job.records import State
 from worker.log.view import Status
-from worker.records import State
 from worker.store.keys import PoolKeys, job_keys, pool_keys
 
 #: A rest that ends only by hand is stored as one of very many years.

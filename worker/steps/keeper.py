@@ -18,11 +18,11 @@ from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.attempt.work import Stop
 from worker.engine import Engine
+from worker.job.submission import resubmit_lost
 from worker.seeing.meters import METERS
 from worker.store.connections import SHORT_TIMEOUT_S, connect
 from worker.store.faults import words_of
 from worker.store.keys import job_keys
-from worker.submission import resubmit_lost
 
 #: While an expired lease waits for a worker with a free slot, it is looked at this often (s).
 _SHORTEST_S = 0.5

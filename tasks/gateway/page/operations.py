@@ -22,10 +22,10 @@ from tasks.gateway.page.rendering import rendered
 from tasks.gateway.page.story import Story, story_of
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.shapes import Listing
+from worker.job.records import Record, State
 from worker.ledger.totals import shown as cost_shown
 from worker.log.stored import read_stored
 from worker.outcomes import Outcome
-from worker.records import Record, State
 from worker.store.connections import opened
 from worker.store.keys import job_keys
 from worker.tokens import Scope

@@ -23,13 +23,13 @@ from tasks.local.chaos.readers import Heard
 from tasks.local.chaos.recovery import Recovery
 from tasks.local.chaos.stage import ChaosError, Stage
 from tasks.local.chaos.verdict import Facts, Verdict, judge
+from worker.job.submission import Submission, plain_message, submit
+from worker.job.terms import OnInterrupt, Terms
 from worker.log.stored import read_stored
 from worker.probe import alive
 from worker.store.connections import connect, connect_async
 from worker.store.keys import job_keys
 from worker.store.leftovers import Leftovers, leftovers
-from worker.submission import Submission, plain_message, submit
-from worker.terms import OnInterrupt, Terms
 
 #: After the last fault, a reader must end at least this often, in seconds, until all have.
 _CALM_S = 90.0

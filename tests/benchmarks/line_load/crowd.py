@@ -17,9 +17,9 @@ from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission import line
 from worker.admission.line import Estimate, Ticket
+from worker.job.submission import Submission, plain_message, submit, submit_all
 from worker.store.connections import connect
 from worker.store.keys import pool_keys
-from worker.submission import Submission, plain_message, submit, submit_all
 
 #: Together 144 requests a second, of which the burst keeps a part back.
 REQUESTS_PER_MINUTE = 1080

@@ -26,9 +26,9 @@ from worker.admission.line import Lease
 from worker.attempt.reading import Whole
 from worker.attempt.work import Sealed, Work
 from worker.engine import Engine
+from worker.job.submission import Submission, plain_message, submit
 from worker.outcomes import Outcome
 from worker.store.connections import connect
-from worker.submission import Submission, plain_message, submit
 from worker.upstream.request import Message, Request
 
 REQUEST = Request(model="m", messages=(Message("user", "?"),))

@@ -20,6 +20,7 @@ from celery.app.task import Context
 from settings.model import Settings
 from worker.admission import line
 from worker.errors import UnknownJob
+from worker.job.submission import Message, now_ms
 from worker.ledger.catching_up import book_recorded, catch_up
 from worker.log import entries, reader
 from worker.log.claim import claim_of
@@ -27,7 +28,6 @@ from worker.outcomes import Outcome
 from worker.results import revoke
 from worker.store.keys import SUBMITTING, job_keys
 from worker.store.scripts import script
-from worker.submission import Message, now_ms
 
 _CANCEL = script("worker.log", "cancel")
 _CLAIM = script("worker.log", "claim")

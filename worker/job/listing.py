@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import redis
 
+from worker.job.records import Record, parse_record
 from worker.log.cursor import CursorError
-from worker.records import Record, parse_record
 from worker.store.keys import JOBS, job_keys
 
 #: Records of one round trip, and as many as one page may look at for what is wanted.

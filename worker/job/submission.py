@@ -21,10 +21,10 @@ from redis.exceptions import NoScriptError
 from settings.errors import LongstreamError
 from settings.model import Tracing
 from worker.admission import line
+from worker.job.terms import USUAL, Terms
 from worker.seeing.tracing import Attributes, submitting
 from worker.store.keys import JOBS, SUBMITTING, job_keys
 from worker.store.scripts import script
-from worker.terms import USUAL, Terms
 
 #: Where nobody looks.
 UNTRACED = Tracing()
