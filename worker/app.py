@@ -30,7 +30,7 @@ SHARED_QUEUE = "longstream"
 class LongstreamApp(Celery):
     """A Celery app that carries its settings as `longstream`."""
 
-    control_cls = "worker.control:DurableControl"
+    control_cls = "worker.messages.control:DurableControl"
 
     #: Has the last word on the settings; set by who can start a Redis when none is configured.
     complete: Callable[[Settings], Settings] | None = None
@@ -79,7 +79,7 @@ def celery_config(settings: Settings) -> dict[str, Any]:
         "redis_backend_use_ssl": _verified(results),
         "imports": modules_of(settings),
         "result_expires": settings.retention.record_s,
-        "worker_consumer": "worker.received:ToughConsumer",
+        "worker_consumer": "worker.messages.received:ToughConsumer",
         "task_default_queue": SHARED_QUEUE,
         "task_queues": [Queue(SHARED_QUEUE, exchange="", routing_key=SHARED_QUEUE)],
         "accept_content": ["json"],

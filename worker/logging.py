@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from worker import redaction
-from worker.received import WithoutBodies
+from worker.messages.received import WithoutBodies
 
 #: celery.app.trace prints the return value of each task at INFO, celery.pool the whole request
 #: at DEBUG.

@@ -32,18 +32,18 @@ from worker.admission.estimates import estimate, pool_taking
 from worker.admission.line import Lease
 from worker.attempt.reading import Reading, Whole
 from worker.attempt.work import Sealed, Work
-from worker.captured import Captured
 from worker.engine import Engine
 from worker.errors import JobFailed
 from worker.job.routing import choose
 from worker.job.submission import Message, StoreFull, Submission, now_ms, submit
 from worker.job.terms import USUAL
 from worker.ledger.allowed import refuse_spent, refuse_unpriced
+from worker.messages.captured import Captured
+from worker.messages.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
+from worker.messages.results import revoke
 from worker.outcomes import Outcome
-from worker.results import revoke
 from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
-from worker.steps.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.store.connections import StoreUnreachable, opened, require
 from worker.upstream.request import Request as ModelRequest
 
@@ -60,7 +60,7 @@ class StreamingTask(Task):
     #: Return values are answers: nothing of them may reach a log line or an event.
     resultrepr_maxsize = 0
     #: How the worker speaks of a received message.
-    Request = "worker.received:QuietRequest"
+    Request = "worker.messages.received:QuietRequest"
 
     #: Whose jobs these are when `apply_async` is not told.
     tenant = "default"

@@ -13,7 +13,7 @@ from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.admission import line
 from worker.admission.line import Lease
-from worker.steps.publish import publish
+from worker.messages.publish import publish
 from worker.store.keys import direct_queue, job_keys, pool_keys
 
 KEYS = """

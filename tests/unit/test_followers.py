@@ -9,7 +9,7 @@ from celery import chain, chord, group
 from kombu.utils.json import dumps
 
 from tasks.generate import generate
-from worker.followers import with_ids
+from worker.messages.followers import with_ids
 
 
 def plain(*signatures: Any) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from celery.exceptions import Ignore
 from tasks.application import app
 from tasks.generate import generate
 from worker.job.submission import plain_message
-from worker.received import QuietRequest
-from worker.steps.publish import LEASE_HEADER
+from worker.messages.publish import LEASE_HEADER
+from worker.messages.received import QuietRequest
 
 
 class Acked:

@@ -24,8 +24,8 @@ from worker.job.submission import Message, now_ms
 from worker.ledger.catching_up import book_recorded, catch_up
 from worker.log import entries, reader
 from worker.log.claim import claim_of
+from worker.messages.results import revoke
 from worker.outcomes import Outcome
-from worker.results import revoke
 from worker.store.keys import SUBMITTING, job_keys
 from worker.store.scripts import script
 

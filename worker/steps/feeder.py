@@ -21,9 +21,9 @@ import structlog
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Granted, Lease, Patience
+from worker.messages.publish import TaskLacking
 from worker.seeing.meters import METERS
 from worker.steps.keeper import ALIVE_BEATS
-from worker.steps.publish import TaskLacking
 from worker.store.connections import BLOCK_S, connect
 from worker.store.faults import forbids, passes, words_of
 from worker.store.keys import direct_queue, inbox_key, pool_keys

@@ -21,12 +21,12 @@ from settings.errors import SettingsError
 from settings.model import Settings
 from worker.attempt.work import Stop
 from worker.engine import Engine
+from worker.messages.publish import publish
 from worker.seeing.vitals import Vitals
 from worker.steps import startup
 from worker.steps.broker import discard, revive
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
-from worker.steps.publish import publish
 from worker.store.keys import direct_queue
 
 if TYPE_CHECKING:

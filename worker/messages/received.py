@@ -19,7 +19,7 @@ from celery.exceptions import InvalidTaskError
 from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 
-from worker.steps.publish import LEASE_HEADER
+from worker.messages.publish import LEASE_HEADER
 
 #: The arguments of Celery's log lines that name the fault, by how the lines begin.
 _DISCARDED = {

@@ -1,0 +1,1 @@
+"""Celery's messages: kept, published, received and revoked; a lease decides what runs."""
