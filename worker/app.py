@@ -130,7 +130,7 @@ def _verified(url: str) -> dict[str, Any] | None:
 
 app = LongstreamApp(
     "longstream",
-    include=["worker.probe", "tasks.batch", "tasks.generate", "tasks.refactor"],
+    include=["worker.doctor.probe", "tasks.batch", "tasks.generate", "tasks.refactor"],
 )
 
 lifecycle.connect_signals()

@@ -27,7 +27,7 @@ def command(as_json: bool) -> None:
     from settings import load
     from tasks.cli.prepare import say
     from tasks.current import use
-    from worker.doctor import Level, examine
+    from worker.doctor.checks import Level, examine
 
     findings = examine(use(load(), say))
     for finding in findings:

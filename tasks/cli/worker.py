@@ -86,7 +86,7 @@ def _run(loglevel: str) -> None:
 def _check() -> None:
     from settings.errors import LongstreamError
     from tasks.application import app
-    from worker.probe import alive, consumes
+    from worker.doctor.probe import alive, consumes
     from worker.store.connections import connect
 
     url = app.longstream.redis_url

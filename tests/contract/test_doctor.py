@@ -18,9 +18,9 @@ from settings import load
 from settings.model import Settings
 from tasks.cli import doctor as command
 from tests.harness.valkey import Valkey
-from worker import doctor
 from worker.admission import line
-from worker.doctor import Finding, Level, at_start, examine
+from worker.doctor import checks
+from worker.doctor.checks import Finding, Level, at_start, examine
 from worker.store.connections import connect
 from worker.store.keys import pool_keys
 
@@ -135,7 +135,7 @@ def test_a_server_that_would_make_a_deleted_log_anew_is_refused(
     settings: Settings, info: dict[str, str], level: Level
 ) -> None:
     told: Any = SimpleNamespace(info=lambda _: info)
-    (finding,) = doctor._version(told, settings)
+    (finding,) = checks._version(told, settings)
     assert finding.level is level
 
 
@@ -144,13 +144,13 @@ def test_a_server_that_forbids_a_question_is_not_a_broken_one(settings: Settings
         raise redis.exceptions.NoPermissionError("no permissions to run the 'info' command")
 
     told: Any = SimpleNamespace(info=forbidden)
-    (finding,) = doctor._guarded(doctor._eviction, told, settings)
+    (finding,) = checks._guarded(checks._eviction, told, settings)
     assert (finding.check, finding.level) == ("eviction", Level.WARNING)
 
 
 def test_clocks_that_differ_are_named(settings: Settings) -> None:
     told: Any = SimpleNamespace(time=lambda: (1_000_000, 0))
-    (finding,) = doctor._clock(told, settings)
+    (finding,) = checks._clock(told, settings)
     assert finding.level is Level.WARNING
 
 
@@ -168,7 +168,7 @@ def test_a_worker_does_not_start_on_a_server_too_old(
     client: redis.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        doctor, "_CHECKS", (lambda *_: iter([Finding("version", Level.FATAL, "old")]),)
+        checks, "_CHECKS", (lambda *_: iter([Finding("version", Level.FATAL, "old")]),)
     )
     with pytest.raises(SystemExit, match="old"):
         at_start(settings)

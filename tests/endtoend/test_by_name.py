@@ -239,7 +239,7 @@ def everything_of(cluster: Cluster, job_id: str) -> list[Any]:
 
 def consumed(app: LongstreamApp, cluster: Cluster) -> None:
     """Everything sent to the worker before has been taken up, and what it began has been done."""
-    from worker.probe import consumes
+    from worker.doctor.probe import consumes
 
     (worker,) = cluster.alive()
     for _ in range(2):

@@ -59,7 +59,7 @@ def check(instance: Any = None, conf: Any = None, options: Any = None, **_: Any)
 def examine(instance: Any = None, **_: Any) -> None:
     """Say what is wrong with the servers, and refuse what can not work."""
     # The checks need the Celery app, which ties this module to its signals.
-    from worker.doctor import at_start
+    from worker.doctor.checks import at_start
 
     know(instance.app.longstream)
     at_start(instance.app.longstream)

@@ -17,8 +17,8 @@ from tasks.local.chaos.plan import Blow, Fault
 from tasks.local.chaos.recovery import Recovery
 from tasks.local.chaos.stage import LEASE_S, Stage, Worker
 from worker.admission.line import Lease
+from worker.doctor.probe import alive
 from worker.messages.publish import publish
-from worker.probe import alive
 from worker.store.keys import pool_keys
 
 #: How long a frozen or cut off process stays so: long enough to lose its leases.

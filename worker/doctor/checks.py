@@ -19,8 +19,8 @@ import structlog
 
 from settings.environment import ignored
 from settings.model import Settings
-from worker import line_checks
-from worker.probe import alive
+from worker.doctor import lines
+from worker.doctor.probe import alive
 from worker.store.connections import connect, shown
 from worker.store.faults import words_of
 
@@ -241,12 +241,12 @@ def _workers(client: redis.Redis, settings: Settings) -> Iterator[Finding]:
 
 
 def _out_of_use(client: redis.Redis, settings: Settings) -> Iterator[Finding]:
-    for says, remedy in line_checks.out_of_use(client, settings):
+    for says, remedy in lines.out_of_use(client, settings):
         yield Finding("out_of_use", Level.WARNING, says, remedy)
 
 
 def _waiting(client: redis.Redis, settings: Settings) -> Iterator[Finding]:
-    for says in line_checks.waiting(client, settings):
+    for says in lines.waiting(client, settings):
         yield Finding("waiting", Level.OK, says)
 
 
