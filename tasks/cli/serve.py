@@ -45,8 +45,8 @@ def command(
             f"the gateway needs {error.name}: pip install 'longstream[gateway]'"
         ) from error
     from tasks.current import use
-    from worker.logging import configure, report_what_nobody_caught
-    from worker.redaction import know
+    from worker.seeing.logging import configure, report_what_nobody_caught
+    from worker.seeing.redaction import know
 
     use(settings)
     configure()

@@ -18,9 +18,9 @@ import structlog
 
 from settings.model import Key, Pool, Settings
 from settings.secret import Secret
-from worker import redaction
-from worker.logging import configure, report_what_nobody_caught
-from worker.redaction import MARK, know, redacted
+from worker.seeing import redaction
+from worker.seeing.logging import configure, report_what_nobody_caught
+from worker.seeing.redaction import MARK, know, redacted
 
 _seeded = random.Random(7)
 _BASE64 = base64.b64encode(_seeded.randbytes(48)).decode()

@@ -1,1 +1,1 @@
-"""Seeing what goes on: numbers, traces and the answer to "does work get done?"."""
+"""Seeing what goes on: log lines, numbers, traces and the answer to "does work get done?"."""

@@ -16,8 +16,8 @@ from celery.utils.nodenames import default_nodename
 from click.core import ParameterSource
 
 from settings.errors import SettingsError
-from worker.logging import configure, report_what_nobody_caught
-from worker.redaction import know
+from worker.seeing.logging import configure, report_what_nobody_caught
+from worker.seeing.redaction import know
 
 #: Threads beyond the streams: a worker full of streams still answers probes, and takes the next
 #: job while Celery finishes with the last one.

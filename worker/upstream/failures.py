@@ -22,7 +22,7 @@ import re
 from collections.abc import Mapping
 
 from settings.errors import LongstreamError
-from worker import redaction
+from worker.seeing import redaction
 from worker.upstream.error_bodies import ErrorBody, error_in_bytes
 from worker.upstream.failure_table import Fault, row_for, row_for_page
 from worker.upstream.limits import Limits, limits_in

@@ -18,8 +18,8 @@ from typing import Any
 
 import structlog
 
-from worker import redaction
 from worker.messages.received import WithoutBodies
+from worker.seeing import redaction
 
 #: celery.app.trace prints the return value of each task at INFO, celery.pool the whole request
 #: at DEBUG.
