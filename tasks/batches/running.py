@@ -22,10 +22,10 @@ from tasks.batches.lines import Asked, Fault
 from tasks.batches.output import Output
 from tasks.ended import Endings, release
 from tasks.submitting import submitted
-from worker.cost import NOTHING, Cost, cost_of
 from worker.job.records import Record
 from worker.job.submission import StoreFull, Submission, now_ms, submit
 from worker.ledger.allowed import BudgetSpent, refuse_spent
+from worker.ledger.cost import NOTHING, Cost, cost_of
 from worker.log import reader
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome

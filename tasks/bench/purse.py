@@ -9,7 +9,7 @@ from settings.errors import LongstreamError
 from settings.prices import Price
 from tasks.bench.plan import MAX_OUTPUT_TOKENS
 from tasks.bench.sample import Sample
-from worker.cost import NOTHING, cost_of, small
+from worker.ledger.cost import NOTHING, cost_of, small
 from worker.log.entries import Tokens
 
 #: What one sample can take: its prompt, its answer and the reasoning that gateways count apart.

@@ -27,7 +27,7 @@ from tasks.bench.purse import Purse
 from tasks.bench.report import Report
 from tasks.bench.sample import Sample
 from tasks.bench.stage import Judge, Stage
-from worker.cost import cost_of
+from worker.ledger.cost import cost_of
 from worker.store.connections import connect_async
 
 #: The modes of a run, as the state file has them.

@@ -17,7 +17,7 @@ from tasks.cli.deliver import line_of_file
 from tasks.cli.prepare import say
 from tasks.runs.delivery import FileDone
 from tasks.runs.progress import JobView, tokens_of_run
-from worker.cost import cost_of
+from worker.ledger.cost import cost_of
 
 
 class Board(Protocol):

@@ -47,7 +47,7 @@ def command(
     gateways bill), with what the second saves. Whole amounts are rounded down.
     """
     from settings import load
-    from worker.cost import cost_of
+    from worker.ledger.cost import cost_of
     from worker.log.entries import Tokens
 
     rates = _rate("--card-rate", card_rate), _rate("--reference-rate", reference_rate)
@@ -138,7 +138,7 @@ def _print(
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    from worker.cost import figure, rounded
+    from worker.ledger.cost import figure, rounded
 
     price = "unknown" if row["output"] is None else figure(row["output"])
     if row["usd"] is None:

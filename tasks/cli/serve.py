@@ -63,8 +63,8 @@ def command(
 
 
 def _has_tokens() -> bool:
+    from tasks.gateway.tokens import listed
     from tasks.stored import store
-    from worker.tokens import listed
 
     with store() as client:
         return bool(listed(client))

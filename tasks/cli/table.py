@@ -17,7 +17,7 @@ from tasks.cli.deliver import line_of_file
 from tasks.edits.paths import shown
 from tasks.runs.delivery import BAD, FileDone
 from tasks.runs.progress import JobView
-from worker.cost import cost_of, small
+from worker.ledger.cost import cost_of, small
 from worker.ledger.spending import text_tokens
 from worker.log.entries import Tokens
 

@@ -9,7 +9,7 @@ import click
 from tasks.cli.terms import duration
 
 if TYPE_CHECKING:
-    from worker.tokens import Token
+    from tasks.gateway.tokens import Token
 
 _EPILOG = """\b
 Examples:
@@ -54,7 +54,7 @@ def create(
     import msgspec
 
     from tasks.cli.prepare import say
-    from worker import tokens
+    from tasks.gateway import tokens
 
     if "admin" in scopes and (tenant or job):
         raise click.UsageError("the scope admin is not bound to a tenant or a job")
@@ -77,7 +77,7 @@ def show(as_json: bool) -> None:
     import msgspec
 
     from tasks.cli.prepare import say
-    from worker import tokens
+    from tasks.gateway import tokens
 
     with _store() as client:
         found = tokens.listed(client)
@@ -96,7 +96,7 @@ def show(as_json: bool) -> None:
 def revoke(token_id: str) -> None:
     """Make the token with this ID useless, at once; open streams end within seconds."""
     from settings.errors import LongstreamError
-    from worker import tokens
+    from tasks.gateway import tokens
 
     with _store() as client:
         if not tokens.revoke(client, token_id):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tasks.gateway.problems import Problem
+from tasks.gateway.tokens import Scope, Token
 from worker.job.records import Record
-from worker.tokens import Scope, Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

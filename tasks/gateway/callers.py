@@ -18,9 +18,9 @@ from starlette.types import Scope
 from tasks.gateway.access import LOCAL, Grant, grant_of
 from tasks.gateway.frames import Frame
 from tasks.gateway.problems import Problem
+from tasks.gateway.tokens import matching, parts_of, stored_token
 from worker.log.hub import Hub
 from worker.store.keys import TOKENS
-from worker.tokens import matching, parts_of, stored_token
 
 COOKIE = "longstream_token"
 

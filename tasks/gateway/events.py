@@ -17,9 +17,9 @@ from tasks.gateway.many import Cursors, Many
 from tasks.gateway.operations import Call, Header, Operation
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.streams import EventStream
+from tasks.gateway.tokens import Scope
 from worker.log.cursor import START, Cursor
 from worker.log.hub import Reader, Shown, TooSlow
-from worker.tokens import Scope
 
 #: How long the store may take until the first word of a log, in seconds.
 _PATIENCE_S = 10.0

@@ -17,10 +17,10 @@ from settings.model import Settings
 from tasks.gateway.access import Grant
 from tasks.gateway.operations import Call, Operation
 from tasks.gateway.problems import Problem
+from tasks.gateway.tokens import Scope
 from worker.seeing.exposition import CONTENT_TYPE, NotInstalled, exposed, fleet_meters
 from worker.seeing.meters import Gauge, Meter, meters_of
 from worker.seeing.readiness import Readiness, readiness
-from worker.tokens import Scope
 
 #: However many probes come, the store is asked once in this time, in seconds.
 _KEPT_S = 1.0

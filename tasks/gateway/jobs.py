@@ -24,12 +24,12 @@ from tasks.gateway.shapes import (
     Refactor,
     Result,
 )
+from tasks.gateway.tokens import Scope
 from worker.errors import UnknownJob
 from worker.job.listing import Page, Position, page
 from worker.job.records import Record, State
 from worker.job.terms import Terms
 from worker.store.connections import opened
-from worker.tokens import Scope
 
 
 def shown(record: Record) -> Job:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from settings.model import Settings
 from tasks.gateway.access import Grant
 from tasks.gateway.problems import Problem
-from worker.tokens import Scope
+from tasks.gateway.tokens import Scope
 
 #: How long a body may take to arrive, in seconds.
 _BODY_S = 30.0

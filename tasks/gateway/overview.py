@@ -13,9 +13,9 @@ from tasks import jobs
 from tasks.gateway.access import Grant
 from tasks.gateway.jobs import json_of
 from tasks.gateway.operations import Call, Operation
+from tasks.gateway.tokens import Scope
 from worker.admission.overview import AccountView
 from worker.admission.waiting import Queue
-from worker.tokens import Scope
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):

@@ -26,11 +26,11 @@ from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.response_objects import PREFIX, message, part, response_of, snapshot
 from tasks.gateway.shapes import Text, Words
 from tasks.gateway.streams import Awaiting, EventStream
+from tasks.gateway.tokens import Scope
 from tasks.splice import Piece, Splice
 from worker.job.records import Record
 from worker.log.cursor import START, Cursor
 from worker.log.hub import Hub, Reader, Shown, TooSlow
-from worker.tokens import Scope
 
 _EACH = 4
 _COMMENT = b": heartbeat\n\n"

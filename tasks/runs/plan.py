@@ -19,8 +19,8 @@ from tasks.edits.source import SourceError, SourceFile, gather_sources
 from tasks.kinds import REFACTOR
 from tasks.submitting import routed
 from worker.admission.estimates import estimate, tokens_of
-from worker.cost import Cost, cost_of
 from worker.job.routing import Choice
+from worker.ledger.cost import Cost, cost_of
 from worker.log.entries import Tokens
 from worker.upstream.request import Request
 

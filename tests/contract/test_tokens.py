@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tasks.gateway import tokens
+from tasks.gateway.tokens import Scope, matching, parts_of
 from tests.conftest import Store
-from worker import tokens
 from worker.job.listing import Position, page
 from worker.log.cursor import CursorError
 from worker.store.keys import JOBS, TOKENS, job_keys
-from worker.tokens import Scope, matching, parts_of
 
 
 def stored(store: Store, token_id: str) -> bytes | None:

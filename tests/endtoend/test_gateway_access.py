@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tasks.gateway import tokens
 from tasks.gateway.serving import is_loopback
+from tasks.gateway.tokens import Scope
 from tests.harness.cluster import Cluster
 from tests.harness.gateway import EventSource, Gateway
 from tests.harness.waiting import wait_until
-from worker import tokens
-from worker.tokens import Scope
 
 PROMPT = f"prompt-{uuid.uuid4().hex}"
 EVERYTHING = tuple(Scope)

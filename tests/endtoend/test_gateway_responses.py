@@ -13,16 +13,16 @@ import pytest
 
 from settings.model import Key
 from settings.secret import Secret
+from tasks.gateway import tokens
 from tasks.gateway.responses import cursor_of, number_of
+from tasks.gateway.tokens import Scope
 from tests.harness.asking import REQUEST, quick_client, text_of
 from tests.harness.cluster import Cluster
 from tests.harness.gateway import Gateway
 from tests.harness.waiting import wait_until
-from worker import tokens
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.outcomes import Outcome
-from worker.tokens import Scope
 from worker.upstream.client import Client
 from worker.upstream.happenings import Finished, Resumable
 

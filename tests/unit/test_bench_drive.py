@@ -17,7 +17,7 @@ from tasks.bench.drive import HOPELESS, Drive, Hopeless
 from tasks.bench.plan import HEAVY, VISIBLE, Task, task
 from tasks.bench.purse import BOUND, Purse
 from tasks.bench.sample import Sample, Verdict
-from worker.cost import cost_of
+from worker.ledger.cost import cost_of
 from worker.log.entries import Tokens
 
 EFFORTS = ("low", "medium")

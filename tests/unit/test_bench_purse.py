@@ -11,7 +11,7 @@ from settings.errors import LongstreamError
 from settings.prices import Price
 from tasks.bench.purse import BOUND, Purse
 from tasks.bench.sample import Sample, Verdict
-from worker.cost import cost_of
+from worker.ledger.cost import cost_of
 from worker.log.entries import Tokens
 
 PRICE = Price(input=1.25, cached_input=0.5, output=12.0)

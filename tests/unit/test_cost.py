@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from settings.prices import UNKNOWN, Price
 from tasks.cli.cost import command
-from worker.cost import Cost, cost_of, rounded, small
+from worker.ledger.cost import Cost, cost_of, rounded, small
 from worker.log.entries import Tokens
 
 WHOLE = Price(input=2.0, cached_input=0.5, output=8.0)

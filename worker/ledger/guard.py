@@ -19,7 +19,7 @@ import structlog
 
 from settings.model import Settings
 from settings.prices import Price
-from worker.cost import cost_of, exact
+from worker.ledger.cost import cost_of, exact
 from worker.ledger.limits import Limit, Over
 from worker.ledger.paying import Paying
 from worker.ledger.purse import Purse

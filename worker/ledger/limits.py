@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from settings.budgets import Action, Budget
 from settings.model import Settings
-from worker.cost import exact
+from worker.ledger.cost import exact
 from worker.ledger.totals import Row, cost
 
 

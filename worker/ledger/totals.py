@@ -15,7 +15,7 @@ import msgspec
 import redis
 
 from settings.model import Settings
-from worker.cost import NOTHING, Cost, cost_of
+from worker.ledger.cost import NOTHING, Cost, cost_of
 from worker.ledger.spending import Spending
 from worker.log.entries import Tokens
 from worker.store.keys import books_key

@@ -22,13 +22,13 @@ from tasks.gateway.page.rendering import rendered
 from tasks.gateway.page.story import Story, story_of
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.shapes import Listing
+from tasks.gateway.tokens import Scope
 from worker.job.records import Record, State
 from worker.ledger.totals import shown as cost_shown
 from worker.log.stored import read_stored
 from worker.outcomes import Outcome
 from worker.store.connections import opened
 from worker.store.keys import job_keys
-from worker.tokens import Scope
 
 #: Jobs of one page of the list, and of the line.
 _LISTED, _WAITING = 25, 10
