@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from worker.runner import Attempt
-from worker.work import Sealed, Stop, Yielded
 
 from settings.model import Key
 from tests.conftest import Store
 from tests.contract.test_runner import JOB, KEYS, Background, attempt
 from tests.harness.journal import CLAIM
+from worker.attempt.runner import Attempt
+from worker.attempt.work import Sealed, Stop, Yielded
 from worker.ledger.spending import WORKER_LOST, Spending
 from worker.log import reader
 from worker.log.claim import Claim, Point, claim_of
