@@ -85,8 +85,8 @@ def command(
     """Change FILES as the message says, and show what changes as a diff.
 
     FILES are files, directories and patterns; what git ignores in them is left out, and so is what
-    may hold secrets. On a terminal you see what will be sent and are asked once. Files are sent
-    whole, and related ones together, as far as they fit.
+    begins with a dot or may hold secrets. On a terminal you see what will be sent and are asked
+    once. Files are sent whole, and related ones together, as far as they fit.
 
     Nothing is written unless you say so. A file is written only if it is still what was sent, and
     Python only if it compiles. With --check, CMD runs in a copy of the tree that has the changes

@@ -1,18 +1,24 @@
-"""What git would ignore below a directory: every .gitignore on the way, and .git/info/exclude.
+"""What git would ignore below a directory.
 
-The deepest file that says anything about a path decides, and in it the last pattern that fits. What
-lies in an ignored directory is ignored, whatever is said of it further down. The user's own
-`core.excludesFile` is not read.
+Every .gitignore on the way has a say, then `info/exclude` of the repository, then the user's own
+`core.excludesFile`; the first of them that says anything about a path decides, the deepest
+.gitignore before the others, and in it the last pattern that fits. What lies in an ignored
+directory is ignored, whatever is said of it further down. What git tracks it never ignores.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from pathspec import GitIgnoreSpec
 
 _GITIGNORE = ".gitignore"
+_NOTHING = GitIgnoreSpec.from_lines(())
 
 
 class Ignores:
@@ -22,7 +28,7 @@ class Ignores:
         self._top = top
         self._specs: dict[PurePosixPath, GitIgnoreSpec] = {}
         self._ignored: dict[PurePosixPath, bool] = {PurePosixPath(): False}
-        self._excluded = _spec(top / ".git" / "info" / "exclude")
+        self._excluded = tuple(_spec(path) for path in _exclude_files(top))
 
     @classmethod
     def around(cls, place: Path) -> Ignores:
@@ -39,8 +45,20 @@ class Ignores:
             return False
         within = PurePosixPath(path.relative_to(self._top).as_posix())
         if self._ignores_directory(within.parent):
-            return True
-        return self._ignores_directory(within) if directory else self._says(within, str(within))
+            ignored = True
+        elif directory:
+            ignored = self._ignores_directory(within)
+        else:
+            ignored = self._says(within, str(within))
+        return ignored and within not in self._tracked
+
+    @cached_property
+    def _tracked(self) -> frozenset[PurePosixPath]:
+        """The files that git tracks, and the directories they lie in."""
+        listed = _git(self._top, "ls-files", "-z") if (self._top / ".git").exists() else None
+        names = os.fsdecode(listed or b"").split("\0")[:-1]
+        files = [PurePosixPath(name) for name in names]
+        return frozenset(files).union(*(file.parents for file in files))
 
     def _ignores_directory(self, within: PurePosixPath) -> bool:
         if within not in self._ignored:
@@ -53,14 +71,17 @@ class Ignores:
             start = 0 if directory == PurePosixPath() else len(str(directory)) + 1
             if (said := _said(spec, name[start:])) is not None:
                 return said
-        return bool(_said(self._excluded, name))
+        others = (_said(spec, name) for spec in self._excluded)
+        return next((said for said in others if said is not None), False)
 
     def _deepest_first(
         self, within: PurePosixPath
     ) -> Iterator[tuple[PurePosixPath, GitIgnoreSpec]]:
         for directory in within.parents:
             if directory not in self._specs:
-                self._specs[directory] = _spec(self._top / directory / _GITIGNORE)
+                path = self._top / directory / _GITIGNORE
+                # Git follows no link here either.
+                self._specs[directory] = _NOTHING if path.is_symlink() else _spec(path)
             yield directory, self._specs[directory]
 
 
@@ -82,6 +103,31 @@ def _said(spec: GitIgnoreSpec, name: str) -> bool | None:
 def repository_of(place: Path) -> Path | None:
     """The root of the repository that a directory lies in."""
     return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
+
+
+def _exclude_files(top: Path) -> Iterator[Path]:
+    """Those outside of the tree, the stronger first; git knows where they lie, if it is there."""
+    in_repository = _git(top, "rev-parse", "--git-path", "info/exclude")
+    yield top / (_line(in_repository) or ".git/info/exclude")
+    of_the_user = _git(top, "config", "--type=path", "--get", "core.excludesFile")
+    if of_the_user is None:
+        place = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        yield Path(place) / "git" / "ignore"
+    elif name := _line(of_the_user):
+        yield top / name
+
+
+def _git(top: Path, *arguments: str) -> bytes | None:
+    """What git prints; None when it has no answer, or is not installed."""
+    command = ["git", "-C", str(top), *arguments]
+    with suppress(OSError):
+        done = subprocess.run(command, capture_output=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+    return None
+
+
+def _line(printed: bytes | None) -> str:
+    return os.fsdecode(printed or b"").removesuffix("\n")
 
 
 def _spec(path: Path) -> GitIgnoreSpec:

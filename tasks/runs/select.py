@@ -2,7 +2,8 @@
 
 A file that was named is sent or is a problem. One that was found is sent unless git ignores it or
 it can not be sent; then it is skipped, and the reason is kept. What may hold secrets is never sent
-because it happened to lie there.
+because it happened to lie there, nor is what begins with a dot: that is the configuration of tools,
+and no part of what they work on. A pattern names what begins with a dot as the shell does: `.*`.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ class _Looking:
             is_directory = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git" or self._ignores.ignores(path, directory=is_directory):
                 continue
-            if not is_directory:
+            if entry.name.startswith(".") and (is_directory or not _may_hold_secrets(entry.name)):
+                self._skip(path, "begins with a dot; name it to send it")
+            elif not is_directory:
                 # A link is another name of what is found, or refused, where it leads.
                 if entry.is_file(follow_symlinks=False):
                     yield path

@@ -66,7 +66,8 @@ def test_each_file_of_a_directory_is_written_and_what_git_ignores_is_not_sent(cl
     assert done.out == ""
     again = cli.run("refactor", "--resume", run_id(done.err))
     assert again.code == 0, again
-    assert again.err.count("was written before") == 5
+    assert again.err.count("was written before") == 4
+    assert (cli.work / ".gitignore").read_text() == "*.log\n"
 
 
 def test_a_pattern_in_a_pipe_gives_a_patch_that_git_takes(cli: Cli) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -14,6 +16,7 @@ from tasks.edits.source import SourceError, gather_sources
 from tasks.runs.ignore import Ignores
 from tasks.runs.plan import kinds_of
 from tasks.runs.select import Selection, select
+from tests.harness.refactoring import git
 
 TREE = {
     ".gitignore": "*.log\nbuild/\n/only-top.txt\n!keep.log\nvendor/**/tests\n",
@@ -45,13 +48,25 @@ def grow(root: Path, tree: dict[str, str]) -> Path:
     return root
 
 
+@pytest.fixture(autouse=True, scope="module")
+def nobody() -> Iterator[None]:
+    """A user without any configuration of git."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("XDG_CONFIG_HOME", os.devnull)
+        yield
+
+
 def git_sees(root: Path) -> list[str]:
-    listed = ["git", "ls-files", "-z", "--others", "--exclude-standard"]
-    environment = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(
-        listed, cwd=root, capture_output=True, check=True, env={**os.environ, **environment}
-    )
-    return sorted(done.stdout.decode().split("\0")[:-1])
+    """But what begins with a dot."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(listed, cwd=root, capture_output=True, check=True)
+    names = done.stdout.decode().split("\0")[:-1]
+    return sorted(name for name in names if not f"/{name}".count("/."))
+
+
+SECRET = "may hold secrets; name it to send it"
 
 
 @pytest.fixture
@@ -111,7 +126,7 @@ def test_any_patterns_mean_what_they_mean_to_git(
         str(path.relative_to(root))
         for path in root.rglob("*")
         if path.is_file()
-        and ".git" not in path.relative_to(root).parts
+        and not any(part.startswith(".") for part in path.relative_to(root).parts)
         and not ignores.ignores(path, directory=False)
     )
     assert kept == git_sees(root)
@@ -125,9 +140,73 @@ def test_parents_of_the_root_have_a_say_up_to_the_repository(repository: Path) -
     assert "a.py" not in select(["."], repository / "src").found
 
 
+@needs_git
+def test_what_git_tracks_is_never_ignored(repository: Path) -> None:
+    grow(repository, TREE)
+    tracked = ["debug.log", "build/out.py", "src/sub/a.py"]
+    subprocess.run(["git", "add", "--force", *tracked], cwd=repository, check=True)
+    grow(repository, {"build/other.py": "x"})
+    assert sorted(select(["."], repository).found) == git_sees(repository)
+    assert set(tracked) <= set(select(["."], repository).found)
+    assert select(["build"], repository).found == ("build/out.py",)
+
+
+@needs_git
+@pytest.mark.parametrize("how", ["configured", "in the home", "by default"])
+def test_what_the_user_ignores_everywhere_is_ignored_unless_the_tree_says_otherwise(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any, how: str
+) -> None:
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / "config"))
+    name = {"configured": "my ignores", "in the home": "x/ignores"}.get(how, ".config/git/ignore")
+    grow(home, {name: "*.swp\n*.bak\n/only-top.py\nexcluded.py\n", "config": ""})
+    value = {"configured": str(home / name), "in the home": f"~/{name}"}.get(how)
+    if value:
+        setting = ["--file", str(home / "config"), "core.excludesFile", value]
+        subprocess.run(["git", "config", *setting], check=True)
+    tree = dict.fromkeys(("a.py", "a.swp", "b.bak", "only-top.py", "src/only-top.py"), "x")
+    grow(repository, tree | {"excluded.py": "x", ".gitignore": "!b.bak\n"})
+    (repository / ".git/info/exclude").write_text("!excluded.py\n")
+    found = ["a.py", "b.bak", "excluded.py", "src/only-top.py"]
+    assert sorted(select(["."], repository).found) == found == git_sees(repository)
+    subprocess.run(["git", "config", "core.excludesFile", ""], cwd=repository, check=True)
+    assert sorted(select(["."], repository).found) == git_sees(repository)
+    assert "a.swp" in git_sees(repository)
+
+
+@needs_git
+def test_what_a_repository_excludes_holds_in_its_worktrees(repository: Path) -> None:
+    grow(repository, {"a.py": "x"})
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "--message", "first")
+    git(repository, "worktree", "add", "--quiet", "other")
+    grow(repository / "other", {"excluded.txt": "x", "b.py": "x"})
+    assert select(["."], repository / "other").found == ("a.py", "b.py")
+
+
+def test_without_git_its_files_count_all_the_same(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any
+) -> None:
+    home = grow(tmp_path_factory.mktemp("home"), {"git/ignore": "*.swp\n"})
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
+    grow(repository, {"a.py": "x", "a.swp": "x", "excluded.txt": "x"})
+    assert select(["."], repository).found == ("a.py",)
+
+
+@needs_git
+def test_a_gitignore_that_is_a_link_says_nothing(repository: Path) -> None:
+    grow(repository, {"a.py": "x", "b.log": "x", "rules": "*.log\n"})
+    (repository / ".gitignore").symlink_to("rules")
+    assert sorted(select(["."], repository).found) == git_sees(repository)
+    assert "b.log" in git_sees(repository)
+
+
 def test_without_a_repository_its_gitignore_counts_all_the_same(tmp_path: Path) -> None:
     grow(tmp_path, {".gitignore": "*.log\n", "a.log": "x", "a.py": "x"})
-    assert select(["."], tmp_path).found == (".gitignore", "a.py")
+    assert select(["."], tmp_path).found == ("a.py",)
 
 
 def test_globs_find_files_and_respect_what_is_ignored(repository: Path) -> None:
@@ -175,10 +254,28 @@ def test_secrets_are_skipped_unless_they_are_named(tmp_path: Path) -> None:
     )
     chosen = select([".", "server.pem"], tmp_path)
     assert chosen.named == ("server.pem",)
-    assert chosen.found == (".env.example", "a.py")
-    assert {(each.path, each.reason) for each in chosen.skipped} == {
-        (name, "may hold secrets; name it to send it") for name in (".env", "id_rsa", "server.pem")
+    assert chosen.found == ("a.py",)
+    assert {each.path for each in chosen.skipped if each.reason == SECRET} == {
+        *(".env", "id_rsa", "server.pem")
     }
+    assert select([".env*"], tmp_path).found == (".env.example",)
+
+
+def test_what_begins_with_a_dot_is_sent_only_if_it_is_named(repository: Path) -> None:
+    tree = {".gitignore": "*.log\n", ".editorconfig": "x", "src/.flake8": "x", "src/a.py": "x"}
+    tree |= {".github/ci.yml": "x", ".github/.hidden": "x", ".env/lib/b.py": "x", ".log": "x"}
+    grow(repository, tree)
+    chosen = select(["."], repository)
+    assert chosen.found == ("src/a.py",)
+    left = {each.path: each.reason for each in chosen.skipped}
+    hidden = [".editorconfig", ".env", ".github", ".gitignore", "src/.flake8"]
+    assert left == dict.fromkeys(hidden, "begins with a dot; name it to send it")
+    assert select([".gitignore", ".github"], repository).found == (".github/ci.yml",)
+    assert select([".gitignore"], repository).named == (".gitignore",)
+    assert select([".*", ".github/*.yml"], repository).found == (
+        *(".editorconfig", ".gitignore", ".github/ci.yml"),
+    )
+    assert select(["**/*"], repository).found == ("src/a.py",)
 
 
 def test_links_and_repositories_inside_are_not_followed(repository: Path) -> None:
@@ -240,7 +337,7 @@ def test_a_named_file_that_can_not_be_sent_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_directory_that_is_taken_back_in_keeps_what_is_ignored_in_it(tmp_path: Path) -> None:
     grow(tmp_path, {".gitignore": "build\n!src\n", "src/build/x.txt": "x", "src/a.txt": "x"})
-    assert select(["."], tmp_path).found == (".gitignore", "src/a.txt")
+    assert select(["."], tmp_path).found == ("src/a.txt",)
 
 
 def test_an_empty_name_is_not_the_whole_directory(tmp_path: Path) -> None:
