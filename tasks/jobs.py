@@ -93,8 +93,9 @@ def submit(
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
-    from worker.job.submission import now_ms, submit as submit_job
+    from worker.job.submitting import submit as submit_job
     from worker.ledger.allowed import refuse_spent
+    from worker.store.connections import now_ms
 
     job_id = job_id or new_id()
     options: Any = {"terms": terms, "tenant": tenant, "priority": priority}
@@ -168,7 +169,7 @@ def simulated(job_id: str) -> bool:
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
 
-    from worker.job.submission import Message
+    from worker.messages.message import Message
 
     with store() as client:
         stored: Any = client.hmget(job_keys(job_id).record, "task", "message")

@@ -47,8 +47,9 @@ def submit_many(
     """
     from tasks.kinds import KINDS
     from tasks.submitting import submitted, submitted_by_celery
-    from worker.job.submission import now_ms, submit_all
+    from worker.job.submitting import submit_all
     from worker.ledger.allowed import refuse_spent
+    from worker.store.connections import now_ms
 
     settings = current()
     options: Any = {"tenant": tenant, "priority": priority}

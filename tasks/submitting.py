@@ -8,11 +8,11 @@ from typing import Any
 from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.kinds import KINDS
-from worker.admission.estimates import estimate, pool_taking
+from worker.admission.estimates import estimate
 from worker.job.routing import Choice, choose
-from worker.job.submission import Submission, plain_message
+from worker.job.submission import Submission, submission_of
 from worker.job.terms import USUAL, Terms
-from worker.ledger.allowed import refuse_unpriced
+from worker.messages.message import plain_message
 
 
 def submitted(
@@ -34,25 +34,17 @@ def submitted(
     request = kind.build(*args, **kwargs)
     size = estimate(request)
     chosen = chosen or choose(settings, task, request, size)
-    model = chosen.model
-    refuse_unpriced(settings, model, tenant, terms or USUAL)
     # The default is the submitter's, and a worker may have another.
-    kwargs = {**kwargs, "model": model}
-    return Submission(
-        job_id=job_id,
-        task=task,
-        model=model,
-        pool=pool_taking(settings, model, size).name,
+    kwargs = {**kwargs, "model": chosen.model}
+    return submission_of(
+        settings,
+        plain_message(task, job_id, list(args), kwargs, ignore_result=answered_here),
+        chosen,
+        size,
         label=kind.label(*args, **kwargs),
-        message=plain_message(task, job_id, list(args), kwargs, ignore_result=answered_here),
-        estimate=size,
         tenant=tenant,
-        weight=settings.weight_of(tenant),
         priority=priority,
         terms=terms or USUAL,
-        rule=chosen.rule,
-        instead_of=chosen.instead_of,
-        tracing=settings.tracing,
     )
 
 

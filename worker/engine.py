@@ -23,9 +23,9 @@ from worker.admission.line import Held, Lease, Spent
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Stop, Verdict, Work, Yielded
 from worker.errors import StoreRefused
-from worker.job.submission import Message
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
+from worker.messages.message import Message
 from worker.store.connections import connect_async
 from worker.store.keys import job_keys
 from worker.upstream.client import Client

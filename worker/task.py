@@ -28,23 +28,25 @@ from kombu.utils.uuid import uuid
 
 from settings.errors import LongstreamError
 from settings.model import Settings
-from worker.admission.estimates import estimate, pool_taking
+from worker.admission.estimates import estimate
 from worker.admission.line import Lease
 from worker.attempt.reading import Reading, Whole
 from worker.attempt.work import Sealed, Work
 from worker.engine import Engine
 from worker.errors import JobFailed
 from worker.job.routing import choose
-from worker.job.submission import Message, StoreFull, Submission, now_ms, submit
+from worker.job.submission import submission_of
+from worker.job.submitting import StoreFull, submit
 from worker.job.terms import USUAL
-from worker.ledger.allowed import refuse_spent, refuse_unpriced
+from worker.ledger.allowed import refuse_spent
 from worker.messages.captured import Captured
+from worker.messages.message import Message
 from worker.messages.publish import EXPIRES_HEADER, KEY_HEADER, LEASE_HEADER, POOL_HEADER
 from worker.messages.results import revoke
 from worker.outcomes import Outcome
 from worker.seeing.tracing import HEADER
 from worker.steps.lifecycle import engine
-from worker.store.connections import StoreUnreachable, opened, require
+from worker.store.connections import StoreUnreachable, now_ms, opened, require
 from worker.upstream.request import Request as ModelRequest
 
 #: Pause before a worker tries again to reach the store, in seconds.
@@ -102,64 +104,45 @@ class StreamingTask(Task):
         """
         args, kwargs = tuple(args or ()), dict(kwargs or {})
         task_id = task_id or uuid()
+        options |= {"link": link, "link_error": link_error, "shadow": shadow}
         while True:
             try:
-                return self._submit(args, kwargs, task_id, link, link_error, shadow, options)
+                return self._submit(args, kwargs, task_id, dict(options))
             except (StoreUnreachable, StoreFull):
                 if self.app.current_worker_task is None:
                     raise
                 time.sleep(_PAUSE_S)
 
-    def _submit(
-        self,
-        args: Any,
-        kwargs: Any,
-        task_id: str,
-        link: Any,
-        link_error: Any,
-        shadow: str | None,
-        options: dict[str, Any],
-    ) -> AsyncResult:
+    def _submit(self, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> AsyncResult:
         settings: Settings = self.app.longstream
         assert settings.redis_url is not None
         request = self._request(args, kwargs)
         size = estimate(request)
         chosen = choose(settings, str(self.name), request, size)
+        terms = options.pop("terms", None) or USUAL
+        tenant = str(options.pop("tenant", None) or self.tenant)
+        priority = options.pop("priority", None) or self.priority
+        wait_s = _wait_s(options.pop("countdown", None), options.pop("eta", None))
+        # Celery's own priority is a number, and goes on to the message. The stand-in takes that at
+        # once: there is nothing to publish again.
+        options |= {"priority": None if isinstance(priority, str) else priority, "retry": False}
         captured = Captured()
         with opened(settings.redis_url) as client:
             # Celery itself would try for long to reach a server that is not there.
             require(client, settings.redis_url)
-            terms = options.get("terms") or USUAL
-            tenant = options.get("tenant") or self.tenant
-            priority = options.get("priority") or self.priority
-            ours = ("terms", "tenant", "priority")
-            wait_s, options = _wait_s({n: v for n, v in options.items() if n not in ours})
-            refuse_unpriced(settings, chosen.model, str(tenant), terms)
-            refuse_spent(client, settings, str(tenant), now_ms(client))
-            # Celery's own priority is a number, and goes on to the message.
-            options["priority"] = None if isinstance(priority, str) else priority
-            # The stand-in takes the message at once: there is nothing to publish again.
-            options = options | {"retry": False}
-            result = super().apply_async(
-                args, kwargs, task_id, captured, link, link_error, shadow, **options
-            )
+            refuse_spent(client, settings, tenant, now_ms(client))
+            result = super().apply_async(args, kwargs, task_id, captured, **options)
             assert captured.message is not None
-            job = Submission(
-                job_id=task_id,
-                task=str(self.name),
-                model=chosen.model,
-                pool=pool_taking(settings, chosen.model, size).name,
+            job = submission_of(
+                settings,
+                captured.message,
+                chosen,
+                size,
                 label=self.label(*args, **kwargs),
-                message=captured.message,
-                estimate=size,
-                tenant=str(tenant),
-                weight=settings.weight_of(str(tenant)),
+                tenant=tenant,
                 priority=priority if isinstance(priority, str) else "normal",
-                wait_ms=int(wait_s * 1000),
                 terms=terms,
-                rule=chosen.rule,
-                instead_of=chosen.instead_of,
-                tracing=settings.tracing,
+                wait_ms=int(wait_s * 1000),
             )
             submit(client, job)
         return result
@@ -263,15 +246,13 @@ def _abandon(**_: Any) -> None:
 signals.task_postrun.connect(_abandon)
 
 
-def _wait_s(options: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-    """Seconds a job waits in the line instead of as an ETA in a worker's memory; the rest."""
-    rest = {name: value for name, value in options.items() if name not in ("countdown", "eta")}
-    countdown, eta = options.get("countdown"), options.get("eta")
+def _wait_s(countdown: float | None, eta: str | datetime | None) -> float:
+    """Seconds a job waits in the line instead of as an ETA in a worker's memory."""
     if countdown is not None:
-        return max(0.0, float(countdown)), rest
+        return max(0.0, float(countdown))
     if eta is not None:
-        return max(0.0, (_moment(eta) - datetime.now(UTC)).total_seconds()), rest
-    return 0.0, rest
+        return max(0.0, (_moment(eta) - datetime.now(UTC)).total_seconds())
+    return 0.0
 
 
 def _moment(when: str | datetime) -> datetime:

@@ -23,12 +23,14 @@ from tasks.batches.output import Output
 from tasks.ended import Endings, release
 from tasks.submitting import submitted
 from worker.job.records import Record
-from worker.job.submission import StoreFull, Submission, now_ms, submit
+from worker.job.submission import Submission
+from worker.job.submitting import StoreFull, submit
 from worker.ledger.allowed import BudgetSpent, refuse_spent
 from worker.ledger.cost import NOTHING, Cost, cost_of
 from worker.log import reader
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
+from worker.store.connections import now_ms
 
 #: Pause before a store that was full is asked again, in seconds.
 _FULL_S = 1.0

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from settings.errors import LongstreamError, SettingsError
 from worker.errors import UnknownJob
-from worker.job.submission import StoreFull
+from worker.job.submitting import StoreFull
 from worker.log.cursor import CursorError
 from worker.log.follow import LogExpired, Trimmed
 from worker.store.connections import StoreUnreachable

@@ -18,7 +18,7 @@ import msgspec
 import redis
 
 from settings.errors import LongstreamError
-from worker.job.submission import now_ms
+from worker.store.connections import now_ms
 from worker.store.keys import TOKENS
 
 _PREFIX = "ls"

@@ -19,10 +19,10 @@ from worker.attempt.reading import Whole
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Sealed, Work
 from worker.job.cancel import Cancelled, cancel
-from worker.job.submission import plain_message
 from worker.log import reader
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
+from worker.messages.message import plain_message
 from worker.upstream.happenings import Finished, Usage
 
 

@@ -16,7 +16,7 @@ from tests.conftest import Store
 from tests.harness.lines import KEYS, POOL, Line
 from worker.admission import line as calls
 from worker.admission.line import Held, Patience
-from worker.job.submission import resubmit_lost
+from worker.job.submitting import resubmit_lost
 from worker.store.keys import SUBMITTING
 
 pytestmark = pytest.mark.parametrize("store", ["fakeredis"], indirect=True)

@@ -13,8 +13,8 @@ from settings.model import Account, Settings
 from tests.conftest import Store
 from tests.harness.lines import KEYS, POOL, Line
 from tests.harness.waiting import wait_until
-from worker.job.submission import now_ms
 from worker.steps.feeder import Feeder
+from worker.store.connections import now_ms
 from worker.store.keys import inbox_key
 
 

@@ -18,7 +18,6 @@ from tests.harness.journal import Journal, journal, say
 from tests.harness.lines import Line
 from worker.admission.line import Ticket, run
 from worker.job.cancel import cancel
-from worker.job.submission import plain_message
 from worker.ledger import booking
 from worker.ledger.booking import Payer
 from worker.ledger.catching_up import book_recorded, catch_up
@@ -28,6 +27,7 @@ from worker.ledger.totals import Row, grouped, money_of, read
 from worker.log.claim import Claim
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
+from worker.messages.message import plain_message
 from worker.store.keys import ENTERED, books_key
 
 PAYER = Payer(job_id="a1b2c3", task="t", tenant="default")

@@ -12,10 +12,9 @@ import redis
 from settings.model import Account
 from tests.harness.lines import POOL, Line
 from tests.harness.valkey import Valkey
-from worker.job.submission import now_ms
 from worker.seeing.fleet import look
 from worker.seeing.readiness import Readiness, readiness
-from worker.store.connections import connect
+from worker.store.connections import connect, now_ms
 from worker.store.keys import job_keys
 
 UNSERVED = "line p: 1 wait, the oldest for 100 s, though 1000 slots are free"

@@ -16,7 +16,7 @@ from tests.contract.test_runner import JOB, Provider, attempt
 from tests.contract.test_submission import job
 from tests.harness.lines import Line
 from worker.job.cancel import cancel
-from worker.job.submission import submit
+from worker.job.submitting import submit
 from worker.log.commit import GroupCommit
 from worker.outcomes import Outcome
 from worker.store.keys import inbox_key, job_keys, pool_keys

@@ -12,14 +12,10 @@ from settings.errors import LongstreamError
 from settings.model import Settings
 from tests.conftest import Store
 from worker.job.cancel import cancel
-from worker.job.submission import (
-    Submission,
-    now_ms,
-    plain_message,
-    resubmit_lost,
-    submit,
-    submit_all,
-)
+from worker.job.submission import Submission
+from worker.job.submitting import resubmit_lost, submit, submit_all
+from worker.messages.message import plain_message
+from worker.store.connections import now_ms
 from worker.store.keys import JOBS, SUBMITTING, job_keys, pool_keys
 
 KEYS = pool_keys("p")

@@ -23,7 +23,9 @@ from tests.harness.cluster import Cluster, read
 from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
 from worker.job.cancel import Cancelled
-from worker.job.submission import Submission, plain_message, submit
+from worker.job.submission import Submission
+from worker.job.submitting import submit
+from worker.messages.message import plain_message
 from worker.store.keys import direct_queue, job_keys, pool_keys
 
 # Celery stores results with a command that redis-py has deprecated.

@@ -15,8 +15,7 @@ from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.job.cancel import cancel
-from worker.job.submission import now_ms
-from worker.store.connections import connect
+from worker.store.connections import connect, now_ms
 from worker.store.keys import job_keys, pool_keys
 
 MODEL = "sim:slow"

@@ -16,7 +16,7 @@ import pytest
 from tests.harness.cluster import Cluster, read
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.job.submission import StoreFull
+from worker.job.submitting import StoreFull
 from worker.store.connections import connect
 from worker.store.keys import job_keys
 

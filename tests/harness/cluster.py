@@ -17,10 +17,12 @@ import redis
 from settings import Settings, load
 from tests.harness.valkey import Valkey
 from tests.harness.waiting import wait_until
-from worker.job.submission import Submission, plain_message, submit
+from worker.job.submission import Submission
+from worker.job.submitting import submit
 from worker.log import reader
 from worker.log.cursor import START, Cursor
 from worker.log.view import Cut, End, Text
+from worker.messages.message import plain_message
 from worker.store.connections import connect
 from worker.store.keys import job_keys, pool_keys
 

@@ -8,7 +8,8 @@ from settings import LongstreamError
 from settings.model import Account, Family, Pool, Settings
 from tests.harness.lines import key
 from worker.admission.estimates import Estimate, estimate, pool_taking
-from worker.job.submission import Submission, plain_message
+from worker.job.submission import Submission
+from worker.messages.message import plain_message
 from worker.upstream.request import Message, Request
 
 

@@ -12,7 +12,7 @@ from celery.exceptions import Ignore
 
 from tasks.application import app
 from tasks.generate import generate
-from worker.job.submission import plain_message
+from worker.messages.message import plain_message
 from worker.messages.publish import LEASE_HEADER
 from worker.messages.received import QuietRequest
 

@@ -20,12 +20,13 @@ from celery.app.task import Context
 from settings.model import Settings
 from worker.admission import line
 from worker.errors import UnknownJob
-from worker.job.submission import Message, now_ms
 from worker.ledger.catching_up import book_recorded, catch_up
 from worker.log import entries, reader
 from worker.log.claim import claim_of
+from worker.messages.message import Message
 from worker.messages.results import revoke
 from worker.outcomes import Outcome
+from worker.store.connections import now_ms
 from worker.store.keys import SUBMITTING, job_keys
 from worker.store.scripts import script
 

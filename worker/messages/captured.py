@@ -11,8 +11,8 @@ from kombu.exceptions import EncodeError
 from kombu.utils.json import dumps
 
 from settings.errors import LongstreamError
-from worker.job.submission import Message
 from worker.messages.followers import with_ids
+from worker.messages.message import Message
 
 
 class Captured:

@@ -15,7 +15,7 @@ from celery import Celery
 from settings.errors import LongstreamError
 from worker.admission import line
 from worker.admission.line import Lease
-from worker.job.submission import Message
+from worker.messages.message import Message
 from worker.seeing.tracing import Attributes, granting
 from worker.store.keys import direct_queue, job_keys
 

@@ -15,9 +15,9 @@ import redis
 from settings.model import Pool, Settings
 from worker.admission.overview import AccountView, accounts
 from worker.admission.waiting import Queue, queues
-from worker.job.submission import now_ms
 from worker.ledger.booking import day_of
 from worker.ledger.totals import Row, read
+from worker.store.connections import now_ms
 from worker.store.keys import job_keys, pool_keys
 
 #: So many of those who wait are looked at for the oldest: those whose turn comes next.

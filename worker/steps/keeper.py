@@ -18,7 +18,7 @@ from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.attempt.work import Stop
 from worker.engine import Engine
-from worker.job.submission import resubmit_lost
+from worker.job.submitting import resubmit_lost
 from worker.seeing.meters import METERS
 from worker.store.connections import SHORT_TIMEOUT_S, connect
 from worker.store.faults import words_of

@@ -64,6 +64,12 @@ def tracking_client(url: str) -> redis.asyncio.Redis:
     return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
 
 
+def now_ms(client: redis.Redis) -> int:
+    """The server's time."""
+    seconds, micros = client.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
 def shown(url: str) -> str:
     """The URL without its credentials, for messages."""
     parts = urlsplit(url)

@@ -24,9 +24,11 @@ from tasks.local.chaos.recovery import Recovery
 from tasks.local.chaos.stage import ChaosError, Stage
 from tasks.local.chaos.verdict import Facts, Verdict, judge
 from worker.doctor.probe import alive
-from worker.job.submission import Submission, plain_message, submit
+from worker.job.submission import Submission
+from worker.job.submitting import submit
 from worker.job.terms import OnInterrupt, Terms
 from worker.log.stored import read_stored
+from worker.messages.message import plain_message
 from worker.store.connections import connect, connect_async
 from worker.store.keys import job_keys
 from worker.store.leftovers import Leftovers, leftovers

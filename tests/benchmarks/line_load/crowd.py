@@ -17,7 +17,9 @@ from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission import line
 from worker.admission.line import Estimate, Ticket
-from worker.job.submission import Submission, plain_message, submit, submit_all
+from worker.job.submission import Submission
+from worker.job.submitting import submit, submit_all
+from worker.messages.message import plain_message
 from worker.store.connections import connect
 from worker.store.keys import pool_keys
 

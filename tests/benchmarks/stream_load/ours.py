@@ -26,7 +26,9 @@ from worker.admission.line import Lease
 from worker.attempt.reading import Whole
 from worker.attempt.work import Sealed, Work
 from worker.engine import Engine
-from worker.job.submission import Submission, plain_message, submit
+from worker.job.submission import Submission
+from worker.job.submitting import submit
+from worker.messages.message import plain_message
 from worker.outcomes import Outcome
 from worker.store.connections import connect
 from worker.upstream.request import Message, Request

@@ -1,0 +1,186 @@
+"""Submitting a job: its record, then its place in the line. Each step is safe to repeat.
+
+The order matters: a record without a place is a job that waits until its submit is repeated or a
+worker finds the note that it had begun; a place without a record would be granted to a worker that
+cannot know what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import msgspec
+import redis
+from redis.exceptions import NoScriptError
+
+from settings.errors import LongstreamError
+from worker.admission import line
+from worker.job.submission import Submission
+from worker.seeing.tracing import submitting
+from worker.store.connections import now_ms
+from worker.store.keys import JOBS, SUBMITTING, job_keys
+from worker.store.scripts import script
+
+_NOTE = script("worker.log", "note")
+_SUBMIT = script("worker.log", "submit")
+
+#: How many of the oldest index members one submit looks at; two a submit outrun their arrival.
+_PRUNED = 2
+
+#: What a record says of its job's place in the line.
+_PLACE = ("state", "pool", "ticket", "due_ms")
+
+#: A command, or the call of a script.
+Step = list[Any] | line.Call
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+
+
+class StoreFull(LongstreamError):
+    """Redis refuses writes; the job was not submitted."""
+
+
+def submit(client: redis.Redis, job: Submission) -> None:
+    """Write the record, list the job, put it in the line. The same id again changes nothing.
+
+    Raises LongstreamError for what can not be submitted, and StoreFull.
+    """
+    submit_all(client, [job])
+
+
+def submit_all(client: redis.Redis, jobs: Sequence[Submission]) -> None:
+    """Submit some jobs together, in as few round trips as one of them takes: for a hundred or so.
+
+    Raises as `submit` does; what was submitted by then is, and the rest was never begun or will be
+    finished by a worker.
+    """
+    tickets = [_checked(job) for job in jobs]
+    with ExitStack() as traces:
+        for job in jobs:
+            traces.enter_context(submitting(job.tracing, job.message.headers, job.attributes()))
+        try:
+            _write(client, jobs, tickets)
+        except redis.OutOfMemoryError as error:
+            raise StoreFull(
+                f"Redis is full, job {jobs[0].job_id} was not submitted: "
+                "free memory or raise maxmemory, then submit again"
+            ) from error
+
+
+def _checked(job: Submission) -> line.Ticket:
+    if not _ID.fullmatch(job.job_id):
+        raise LongstreamError(
+            f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
+        )
+    return job.ticket()
+
+
+def _write(client: redis.Redis, jobs: Sequence[Submission], tickets: Sequence[line.Ticket]) -> None:
+    """Three round trips. What was noted first is forgotten last, so a crash anywhere is found."""
+    steps: list[Step] = []
+    for job, ticket in zip(jobs, tickets, strict=True):
+        keys = job_keys(job.job_id)
+        steps.append(_NOTE.whole([SUBMITTING], [job.job_id, 0]))
+        steps.append((_SUBMIT, [keys.record, keys.tombstone], _fields(job, ticket)))
+        steps.append(_NOTE.whole([JOBS], [job.job_id, _PRUNED * len(jobs)]))
+    replies = _together(client, steps)
+    names = [job.job_id for job in jobs]
+    oldest = [old.decode() for old in replies[-1]]
+    there = [["EXISTS", job_keys(old).record] for old in oldest]
+    _, exist = _enter(client, dict(zip(names, replies[1::3], strict=True)), there)
+    gone = [old for old, exists in zip(oldest, exist, strict=True) if not exists]
+    forget: list[Step] = [["ZREM", SUBMITTING, *names]]
+    _together(client, [*forget, *([["ZREM", JOBS, *gone]] if gone else [])])
+
+
+def _enter(
+    client: redis.Redis, recorded: Mapping[str, Sequence[Any]], beside: Sequence[Step] = ()
+) -> tuple[list[str], list[Any]]:
+    """Put recorded jobs into the line: those that were not there before, and wait; and the replies
+    to what was asked beside."""
+    waiting = {job_id: rest for job_id, (state, *rest) in recorded.items() if state == b"waiting"}
+    steps: list[Step] = list(beside)
+    for job_id, (pool, ticket, wait_ms) in waiting.items():
+        its = msgspec.json.decode(ticket, type=line.Ticket)
+        steps.append(line.enqueue(pool.decode(), job_id, its, wait_ms=wait_ms))
+        steps.append(["HGET", job_keys(job_id).record, "state"])
+    replies = _together(client, steps) if steps else []
+    told = replies[len(beside) :]
+    entered = []
+    for (job_id, (pool, *_)), new, state in zip(
+        waiting.items(), told[::2], told[1::2], strict=True
+    ):
+        if state == b"ended":
+            # It ran and was settled between the two: nobody must come to run it once more.
+            line.run(client, line.withdraw(pool.decode(), job_id))
+        elif new == 1:
+            entered.append(job_id)
+    return entered, replies[: len(beside)]
+
+
+def _together(client: redis.Redis, steps: Sequence[Step]) -> list[Any]:
+    """Commands and calls of scripts in one round trip; all of them again when a script is new to
+    the server. Raises the first error there was."""
+    replies: list[Any] = []
+    for whole in (False, True):
+        pipeline: Any = client.pipeline(transaction=False)
+        for step in steps:
+            pipeline.execute_command(*(step if isinstance(step, list) else _called(step, whole)))
+        replies = pipeline.execute(raise_on_error=False)
+        errors = [reply for reply in replies if isinstance(reply, Exception)]
+        if errors and not isinstance(errors[0], NoScriptError):
+            raise errors[0]
+        if not errors:
+            break
+    return replies
+
+
+def _called(step: line.Call, whole: bool) -> list[Any]:
+    made, keys, args = step
+    return made.whole(keys, args) if whole else made.command(keys, args)
+
+
+def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
+    """Finish the submits that crashed on the way; the ids of jobs that are in the line now.
+
+    What crashed before its record was written was never a job, and is forgotten.
+    """
+    now = now_ms(client)
+    # What began in the future began before the server's clock was set back.
+    spans: Any = [("-inf", now - older_than_ms), (now + older_than_ms, "+inf")]
+    found: Any = [job for span in spans for job in client.zrangebyscore(SUBMITTING, *span)]
+    if not found:
+        return []
+    lost = [job.decode() for job in found]
+    read: list[Step] = [["HMGET", job_keys(job).record, *_PLACE] for job in lost]
+    recorded = {
+        job: (state, pool, ticket, max(0, int(due_ms or 0) - now))
+        for job, (state, pool, ticket, due_ms) in zip(lost, _together(client, read), strict=True)
+    }
+    entered, _ = _enter(client, recorded)
+    # Only now may be forgotten that their submits had begun.
+    client.zrem(SUBMITTING, *lost)
+    return entered
+
+
+def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
+    cost = job.terms.max_cost_usd
+    fields = {
+        "task": job.task,
+        "model": job.model,
+        "pool": job.pool,
+        "label": job.label,
+        "tenant": job.tenant,
+        "priority": job.priority,
+        "ticket": msgspec.json.encode(ticket),
+        "message": job.message.dump(),
+        "rule": job.rule,
+        "instead_of": job.instead_of,
+        "on_interrupt": job.terms.on_interrupt,
+        "max_cost_micros": 0 if cost is None else max(1, round(cost * 1_000_000)),
+    }
+    deadline_ms = int((job.terms.deadline_s or 0) * 1000)
+    return [deadline_ms, job.wait_ms, *(part for pair in fields.items() for part in pair)]
