@@ -26,6 +26,7 @@ from worker.errors import StoreRefused
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
 from worker.messages.message import Message
+from worker.outcomes import Outcome
 from worker.store.connections import connect_async
 from worker.store.keys import job_keys
 from worker.upstream.client import Client
@@ -88,6 +89,15 @@ class Engine:
             # The record is none; the claim will find that out and let the job go.
             return None
         return None if stored is None else Message.load(stored)
+
+    def close_waiting(self, job_id: str) -> bool | None:
+        """Seal a job whose cancel was asked for and that nobody holds, and stop its response.
+        Blocks. False when it is somebody else's, or had ended; None when that could not be done."""
+        try:
+            return self._wait(self._close_waiting(job_id), None)
+        except StoreRefused as error:
+            _log.error("job.store_refused", job=job_id, says=str(error))
+            return None
 
     def settle(self, lease: Lease) -> None:
         """Give the lease up for good. Blocks until the store has it."""
@@ -204,6 +214,20 @@ class Engine:
                 self._leases.pop(job_id, None)
             else:
                 self._spent[job_id] = attempt.spent
+
+    async def _close_waiting(self, job_id: str) -> bool | None:
+        pool = await self._commit.command("HGET", job_keys(job_id).record, "pool")
+        if (
+            pool is None
+            or await self._commit.call(*line.withdraw(pool.decode(), job_id)) == b"held"
+        ):
+            return False
+        work = Work.to_close(Lease(job_id=job_id, pool=pool.decode(), number=0, key=""))
+        attempt = Attempt(self.settings, self.worker, self._commit, self._client, work, self._purse)
+        verdict = await attempt.close()
+        if isinstance(verdict, Yielded):
+            return None
+        return verdict.outcome is Outcome.CANCELLED
 
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)

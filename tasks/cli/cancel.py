@@ -21,8 +21,8 @@ Examples:
 def command(job: str, as_json: bool) -> None:
     """Cancel JOB, or every job of a run. The text so far is kept. Cancelling twice is fine.
 
-    A job that waits is cancelled at once; one that runs is stopped by its worker, and what the
-    provider has generated until then is billed.
+    A job that waits is cancelled at once; one that runs, or whose response goes on at the provider,
+    is stopped by a worker, and what was generated until then is billed.
     """
     import json
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-import pytest
 
 from settings.model import Account
 from tests.conftest import Store
-from tests.contract.test_runner import JOB, REQUEST, Left, Provider, attempt
+from tests.contract.test_runner import JOB, Left, Provider, attempt
 from tests.harness.journal import journal, say
-from tests.harness.lines import Line
-from worker.admission.line import run, settle
-from worker.attempt.reading import Whole
+from tests.harness.lines import KEYS, POOL, Line
+from worker.admission.line import Lease, renew, run, settle
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Sealed, Work
-from worker.job.cancel import Cancelled, cancel
+from worker.job.cancel import Cancelled, cancel, finish, withdraw_and_seal
+from worker.job.submitting import Found, sweep
 from worker.log import reader
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
 from worker.messages.message import plain_message
+from worker.store.keys import SUBMITTING, inbox_key
 from worker.upstream.happenings import Finished, Usage
 
 
@@ -34,12 +33,6 @@ class Backend:
 
     def mark_as_failure(self, task_id: str, *_: Any, **__: Any) -> None:
         self.revoked.append(task_id)
-
-
-class Offered(NamedTuple):
-    line: Line
-    backend: Backend
-    cancelling: asyncio.Task[Cancelled]
 
 
 async def test_a_job_whose_worker_died_is_sealed_while_it_waits_for_another(store: Store) -> None:
@@ -101,9 +94,8 @@ async def test_a_job_cancelled_between_its_grant_and_its_claim_asks_nobody(store
     assert reader.text_of(store.sync, JOB) == ""
 
 
-async def offered(store: Store, monkeypatch: pytest.MonkeyPatch, offered_s: float) -> Offered:
+async def handed_back(store: Store) -> tuple[Line, Any]:
     """A job whose worker handed it back while its response goes on; it waits for long."""
-    monkeypatch.setattr("worker.job.cancel._OFFERED_S", offered_s)
     line = Line(store.sync, {"a": Account(name="a")})
     async with journal(store, JOB) as job:
         message = plain_message("t", JOB, [], {}).dump()
@@ -115,39 +107,80 @@ async def offered(store: Store, monkeypatch: pytest.MonkeyPatch, offered_s: floa
         await say(writer, "so far")
         await writer.hand_back("handed_back", "the worker is shutting down", failure=False)
         run(store.sync, settle(lease, back=True, wait_ms=60_000, sticky="a"))
-    backend = Backend()
-    celery: Any = SimpleNamespace(backend=backend)
-    cancelling = asyncio.to_thread(cancel, celery, store.sync, line.settings, JOB)
-    return Offered(line, backend, asyncio.create_task(cancelling))
+    return line, SimpleNamespace(backend=Backend())
 
 
-async def test_a_job_that_waits_while_its_response_goes_on_is_closed_by_a_worker(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+def beat(store: Store, worker: str, *, slots: int = 1, alive_ms: int = 60_000) -> None:
+    run(store.sync, renew(POOL, worker, [], slots=slots, lease_ms=1, alive_ms=alive_ms))
+
+
+def heard(store: Store, worker: str) -> list[bytes]:
+    found: Any = store.sync.lrange(inbox_key(POOL, worker), 0, -1)
+    return found
+
+
+async def test_a_job_that_waits_while_its_response_goes_on_is_left_to_a_worker(
+    store: Store,
 ) -> None:
-    """It is granted at once, although it was to wait for a minute."""
-    found = await offered(store, monkeypatch, 30)
-    async with asyncio.timeout(10):
-        while not (leases := found.line.ask("w2").leases):
-            await asyncio.sleep(0.005)
-        commit = GroupCommit(store.aio())
-        provider = Left(Usage(5, 0, 70, 60))
-        work = Work(lease=leases[0], build=lambda: REQUEST, read=lambda: Whole(str))
-        running = Attempt(found.line.settings, "w2", commit, provider, work)  # type: ignore[arg-type]
-        verdict = await running.run()
-        assert await found.cancelling is Cancelled.STOPPING
-        await commit.close()
+    """To the one that was heard of last, of those that take anything; nobody waits for it."""
+    line, celery = await handed_back(store)
+    beat(store, "lately", alive_ms=70_000)
+    beat(store, "stopping", slots=0, alive_ms=80_000)
 
+    assert cancel(celery, store.sync, line.settings, JOB) is Cancelled.STOPPING
+    assert heard(store, "lately") == [f"close {JOB}".encode()]
+    assert not heard(store, "stopping")
+    assert store.sync.exists(SUBMITTING)
+
+    commit = GroupCommit(store.aio())
+    provider = Left(Usage(5, 0, 70, 60))
+    work = Work.to_close(Lease(JOB, POOL, 0, ""))
+    closing = Attempt(line.settings, "lately", commit, provider, work)  # type: ignore[arg-type]
+    verdict = await closing.close()
+    await commit.close()
     assert isinstance(verdict, Sealed)
     assert (verdict.outcome, provider.cancelled) == ("cancelled", ["a resp_1"])
     assert reader.text_of(store.sync, JOB) == "so far"
-    assert found.backend.revoked == []
+
+    assert finish(celery, store.sync, JOB, lambda: True)
+    assert celery.backend.revoked == [JOB]
+    assert not store.sync.exists(SUBMITTING)
 
 
-async def test_a_job_that_no_worker_takes_is_cancelled_all_the_same(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+async def test_a_job_is_cancelled_at_once_when_no_worker_lives_to_stop_its_response(
+    store: Store,
 ) -> None:
-    found = await offered(store, monkeypatch, 0.05)
-    async with asyncio.timeout(10):
-        assert await found.cancelling is Cancelled.DONE
-    assert found.backend.revoked == [JOB]
-    assert found.line.grant() == []
+    line, celery = await handed_back(store)
+    store.sync.delete(KEYS.workers)
+    assert cancel(celery, store.sync, line.settings, JOB) is Cancelled.DONE
+    assert celery.backend.revoked == [JOB]
+    assert line.grant() == []
+
+
+async def test_a_cancel_that_its_worker_never_heard_of_is_found_by_another(store: Store) -> None:
+    line, celery = await handed_back(store)
+    assert cancel(celery, store.sync, line.settings, JOB) is Cancelled.STOPPING
+    assert sweep(store.sync, 60_000) == Found((), ())
+    assert sweep(store.sync, 0) == sweep(store.sync, 0) == Found((), (JOB,))
+    assert finish(
+        celery, store.sync, JOB, lambda: withdraw_and_seal(store.sync, line.settings, JOB)
+    )
+    assert sweep(store.sync, 0) == Found((), ())
+
+
+async def test_a_job_is_not_lost_with_who_cancelled_it_when_its_worker_had_died_before(
+    store: Store,
+) -> None:
+    """It is out of the line, its record says that it runs, and the canceller died behind that."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    async with journal(store) as job:
+        message = plain_message("t", job.job_id, [], {}).dump()
+        store.sync.hset(job.keys.record, "message", message)
+        await say(await job.writer(), "so far")
+        store.sync.hset(job.keys.record, "cancel_ms", 1)
+        store.sync.zadd(SUBMITTING, {job.job_id: 1})
+        celery: Any = SimpleNamespace(backend=Backend())
+
+        assert sweep(store.sync, 0).cancelled == (job.job_id,)
+        assert cancel(celery, store.sync, line.settings, job.job_id) is Cancelled.DONE
+        assert job.record()[b"outcome"] == b"cancelled"

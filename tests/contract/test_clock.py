@@ -16,7 +16,7 @@ from tests.conftest import Store
 from tests.harness.lines import KEYS, POOL, Line
 from worker.admission import line as calls
 from worker.admission.line import Held, Patience
-from worker.job.submitting import resubmit_lost
+from worker.job.submitting import sweep
 from worker.store.keys import SUBMITTING
 
 pytestmark = pytest.mark.parametrize("store", ["fakeredis"], indirect=True)
@@ -126,5 +126,5 @@ def test_a_limit_that_was_learned_does_not_collapse(line: Line, go: Clock) -> No
 def test_a_submit_that_crashed_is_finished(store: Store, go: Clock) -> None:
     store.sync.zadd(SUBMITTING, {"j": time.time() * 1000})
     go(-HOUR_S)
-    resubmit_lost(store.sync, 10_000)
+    sweep(store.sync, 10_000)
     assert not store.sync.exists(SUBMITTING)

@@ -29,6 +29,7 @@ def feeder(
         "w1",
         publish=publish,
         cancel=lambda _: None,
+        close=lambda _: None,
         discard=lambda _: None,
         revive=lambda _: 0,
         running=running,

@@ -42,7 +42,7 @@ class Streams:
 
 
 def keeper(engine: Any) -> Keeper:
-    return Keeper(engine)
+    return Keeper(engine, lambda _: None)
 
 
 def test_a_cancel_that_the_store_lost_with_the_lease_still_reaches_the_stream(

@@ -53,12 +53,13 @@ def test_a_loop_that_hangs_and_a_line_that_is_not_served_are_told(
         assert loose.wait(30)
 
     engine = Engine(settings, "w1")
-    keeper = Keeper(engine)
+    keeper = Keeper(engine, lambda _: None)
     feeder = Feeder(
         settings,
         "w1",
         publish=publish,
         cancel=lambda _: None,
+        close=lambda _: None,
         discard=lambda _: None,
         revive=lambda _: 0,
     )

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tasks.local.simulator.ask import prompt_seed
 from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
-from worker.job.cancel import cancel
+from worker.job.cancel import Cancelled, cancel
 from worker.log import reader
 from worker.log.view import Attempt, Cut
 from worker.outcomes import Outcome
@@ -79,6 +80,33 @@ def test_cancel_stops_the_response_at_the_provider(cluster: Cluster) -> None:
     assert end.usage is not None
     assert 0 < end.usage.output == entry["usage"]["completion_tokens"] < 1_000
     assert cluster.client.hget(job_keys("stop").record, "attempt") == b"1"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_full_worker_stops_the_response_of_a_job_that_is_cancelled_while_it_waits(
+    cluster: Cluster,
+) -> None:
+    cluster.worker("--concurrency", "1")
+    cluster.submit("Explain the wind.", "busy", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "busy"))
+    stopping = cluster.worker()
+    cluster.submit("Explain the snow.", "stop", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "stop"))
+    stopping.terminate()
+    record = job_keys("stop").record
+    wait_until("it waits", lambda: cluster.client.hget(record, "state") == b"waiting")
+
+    assert cancel(_no_celery(), cluster.client, cluster.settings, "stop") is Cancelled.STOPPING
+    _, end = read(cluster.client, "stop")
+    assert (end.outcome, cluster.client.hget(record, "attempt")) == (Outcome.CANCELLED, b"2")
+    seed = prompt_seed(MODEL, "Explain the snow.")
+    begun = [each for each in cluster.ledger() if each["path"].endswith("/responses")]
+    (used,) = [each["usage"]["completion_tokens"] for each in begun if each["prompt_seed"] == seed]
+    assert end.usage is not None
+    assert 0 < end.usage.output == used < 1_000
+    cancel(_no_celery(), cluster.client, cluster.settings, "busy")
+    assert read(cluster.client, "busy")[1].outcome == Outcome.CANCELLED
 
 
 def _no_celery() -> Any:

@@ -32,7 +32,6 @@ _GRANT = script("worker.admission", "grant")
 _START = script("worker.admission", "start")
 _RENEW = script("worker.admission", "renew")
 _SETTLE = script("worker.admission", "settle")
-_HURRY = script("worker.admission", "hurry")
 _WITHDRAW = script("worker.admission", "withdraw")
 
 CLASSES = ("urgent", "normal", "bulk")
@@ -238,11 +237,6 @@ def settle(
     used = [-1, -1] if spent.used is None else [spent.used.input, spent.used.output]
     args = [lease.job_id, lease.number, "back" if back else "done", wait_ms, *used, spent.ending]
     return _SETTLE, pool_keys(lease.pool).all(), [*args, "-" if sticky is None else sticky]
-
-
-def hurry(pool: str, job_id: str) -> Call:
-    """Answers 1 when the job waits, at the head of its class now; see the script."""
-    return _HURRY, pool_keys(pool).all(), [job_id]
 
 
 def withdraw(pool: str, job_id: str) -> Call:

@@ -32,7 +32,7 @@ from worker.ledger.purse import Purse
 from worker.log.claim import Claim, Point, claim_of
 from worker.log.commit import GroupCommit
 from worker.log.entries import Mode, Tokens
-from worker.log.stored import Stored, aread_stored, clean_text
+from worker.log.stored import aread_stored, clean_text
 from worker.log.writer import Writer
 from worker.outcomes import Outcome
 from worker.seeing.tracing import traces
@@ -106,8 +106,15 @@ class Attempt:
         if not await self._commit.call(*started):
             self._seen.dropped()
             return Yielded("the lease is gone")
+        return await self._begun("run")
+
+    async def close(self) -> Verdict:
+        """Only seal a job that nobody runs, without a lease, and stop its response."""
+        return await self._begun("close")
+
+    async def _begun(self, purpose: str) -> Verdict:
         try:
-            claim = await self._claim()
+            claim = await self._claim(purpose)
         except StoreRefused as error:
             return await self._leaving.release(0, error)
         if isinstance(claim, str):
@@ -129,7 +136,9 @@ class Attempt:
                 self._deadline.cancel()
 
     async def _claimed(self, claim: Claim) -> Verdict:
-        kept = await self._kept(claim)
+        # The entries up to the one this attempt goes on from, superseded ones among them.
+        upto = claim.base if claim.offset else None
+        kept = await aread_stored(self._commit.command, self._keys.log, upto) if upto else []
         said = clean_text(kept)
         writer = Writer(
             self._commit,
@@ -162,13 +171,9 @@ class Attempt:
         self._leaving.paying = paying = Paying(self._commit, *whose, claim, kept_s, *asks)
         return Guard(self._settings, self._purse, paying, lambda: self.stop(Stop.BUDGET))
 
-    async def _claim(self) -> Claim | str:
-        reply = await self._commit.call(
-            _CLAIM,
-            [self._keys.log, self._keys.record],
-            [self._lease.number, self._worker, self._lease.key, "run"],
-        )
-        return claim_of(reply)
+    async def _claim(self, purpose: str) -> Claim | str:
+        args = [self._lease.number, self._worker, self._lease.key, purpose]
+        return claim_of(await self._commit.call(_CLAIM, [self._keys.log, self._keys.record], args))
 
     async def _not_claimed(self, why: str) -> Verdict:
         if why == "ended":
@@ -292,9 +297,3 @@ class Attempt:
             wait_s=0.0 if gone else wait_s,
             forget=gone,
         )
-
-    async def _kept(self, claim: Claim) -> list[Stored]:
-        """The entries up to the one this attempt goes on from, superseded ones among them."""
-        if not claim.offset:
-            return []
-        return await aread_stored(self._commit.command, self._keys.log, claim.base)

@@ -60,6 +60,15 @@ class Work:
     #: The span the attempt belongs to, as its message said.
     trace: str | None = None
 
+    @classmethod
+    def to_close(cls, lease: Lease) -> Work:
+        """Of a job that is only sealed: nobody is asked anything."""
+        return cls(lease=lease, build=_nothing, read=_nothing)
+
+
+def _nothing() -> Any:
+    raise AssertionError("a job that is only sealed is not run")
+
 
 def ended_before(claim: Claim, work: Work, max_crashes: int) -> tuple[Outcome, str] | None:
     """Why a job must end without another stream; None: it goes on."""

@@ -2,14 +2,15 @@
 
 A waiting job is sealed here, since no worker ever will; a running one is sealed by its worker,
 which hears of it at once through its inbox and, should that be lost, with its next heartbeat. One
-that waits while its response goes on at the provider is first offered to the workers, who alone can
-stop that; what none of them takes at once is sealed here, and its response goes on to its end.
+that waits while its response goes on at the provider is left to a worker, any that lives, since
+only workers can stop that: it needs neither a slot nor room in a limit to do so. Without a worker
+it is sealed here, and the response goes on to its end.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -27,17 +28,12 @@ from worker.messages.message import Message
 from worker.messages.results import revoke
 from worker.outcomes import Outcome
 from worker.store.connections import now_ms
-from worker.store.keys import SUBMITTING, job_keys
+from worker.store.keys import SUBMITTING, job_keys, pool_keys
 from worker.store.scripts import script
 
 _CANCEL = script("worker.log", "cancel")
 _CLAIM = script("worker.log", "claim")
 _SEAL = script("worker.log", "seal")
-
-
-#: How long a job is offered to the workers, and how often it is asked if one took it, in seconds.
-_OFFERED_S = 2.0
-_LOOK_S = 0.02
 
 
 class Cancelled(StrEnum):
@@ -60,34 +56,53 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
     if state == b"ended":
         return Cancelled.ENDED
     pool: Any = client.hget(keys.record, "pool")
-    # Should this process die on the way, a worker finds the note and seals the job.
+    # Should this process, or whom it tells, die on the way, a worker finds the note.
     client.zadd(SUBMITTING, {job_id: now_ms(client)})
-    _offer(client, pool.decode(), job_id)
-    where = line.run(client, line.withdraw(pool.decode(), job_id))
-    # Out of the line, no worker will ever run it, also if the last one died in the middle of it.
-    purpose = "withdrawn" if where == b"waiting" else "close"
-    done = where != b"held" and _seal_waiting(client, settings, job_id, purpose)
-    if done:
-        _tell_celery(celery, client, job_id)
-    client.zrem(SUBMITTING, job_id)
+    if _left_to_a_worker(client, pool.decode(), job_id):
+        return Cancelled.STOPPING
+    done = finish(celery, client, job_id, lambda: withdraw_and_seal(client, settings, job_id))
     return Cancelled.DONE if done else Cancelled.STOPPING
 
 
-def _offer(client: redis.Redis, pool: str, job_id: str) -> None:
-    """Have a worker close the job, if its response goes on and one takes it at once."""
-    record = job_keys(job_id).record
-    began: Any = client.hmget(record, "attempt", "resume")
-    if began[1] is None or not line.run(client, line.hurry(pool, job_id)):
-        return
-    until = time.monotonic() + _OFFERED_S
-    while time.monotonic() < until and client.hget(record, "attempt") == began[0]:
-        time.sleep(_LOOK_S)
+def finish(
+    celery: Celery, client: redis.Redis, job_id: str, close: Callable[[], bool | None]
+) -> bool:
+    """End a job whose cancel is noted. `close` seals it: False when it is somebody else's, who
+    knows; None when it could not, and the note stays."""
+    done = close()
+    if done:
+        _tell_celery(celery, client, job_id)
+    if done is not None:
+        client.zrem(SUBMITTING, job_id)
+    return bool(done)
 
 
-def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str, purpose: str) -> bool:
+def withdraw_and_seal(client: redis.Redis, settings: Settings, job_id: str) -> bool:
+    """Without stopping its response. False when a worker holds it, and was told."""
+    pool: Any = client.hget(job_keys(job_id).record, "pool")
+    held = pool is not None and line.run(client, line.withdraw(pool.decode(), job_id)) == b"held"
+    return not held and _seal_waiting(client, settings, job_id)
+
+
+def _left_to_a_worker(client: redis.Redis, pool: str, job_id: str) -> bool:
+    """Have a worker close the job, if its response goes on and nobody holds it."""
+    names, record = pool_keys(pool), job_keys(job_id).record
+    responses: Any = client.hmget(record, "resume", "left")
+    if not any(responses) or client.hexists(names.held, job_id):
+        return False
+    alive: Any = client.zrangebyscore(names.workers, now_ms(client), "+inf")
+    slots: Any = client.hgetall(names.slots)
+    # Who was heard of last, and takes something.
+    taking = [worker for worker in alive if int(slots.get(worker, 0)) > 0]
+    if taking:
+        line.wake(client, pool, taking[-1].decode(), f"close {job_id}")
+    return bool(taking)
+
+
+def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
     """Raise the fence and seal what text there is. False when a worker was faster."""
     keys = job_keys(job_id)
-    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", purpose])
+    reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
     claim = claim_of(reply)
     if isinstance(claim, str):
         return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -41,6 +42,15 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 class StoreFull(LongstreamError):
     """Redis refuses writes; the job was not submitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`entered`: jobs that are in the line now and were not; `cancelled`: jobs that go on although
+    their cancel was asked for, and whose notes stay until somebody has closed them."""
+
+    entered: tuple[str, ...]
+    cancelled: tuple[str, ...]
 
 
 def submit(client: redis.Redis, job: Submission) -> None:
@@ -143,27 +153,32 @@ def _called(step: line.Call, whole: bool) -> list[Any]:
     return made.whole(keys, args) if whole else made.command(keys, args)
 
 
-def resubmit_lost(client: redis.Redis, older_than_ms: int) -> list[str]:
-    """Finish the submits that crashed on the way; the ids of jobs that are in the line now.
+def sweep(client: redis.Redis, older_than_ms: int) -> Found:
+    """Finish the submits that crashed on the way, and find the cancels.
 
     What crashed before its record was written was never a job, and is forgotten.
     """
     now = now_ms(client)
     # What began in the future began before the server's clock was set back.
     spans: Any = [("-inf", now - older_than_ms), (now + older_than_ms, "+inf")]
-    found: Any = [job for span in spans for job in client.zrangebyscore(SUBMITTING, *span)]
-    if not found:
-        return []
-    lost = [job.decode() for job in found]
-    read: list[Step] = [["HMGET", job_keys(job).record, *_PLACE] for job in lost]
-    recorded = {
-        job: (state, pool, ticket, max(0, int(due_ms or 0) - now))
-        for job, (state, pool, ticket, due_ms) in zip(lost, _together(client, read), strict=True)
-    }
+    noted: Any = [job for span in spans for job in client.zrangebyscore(SUBMITTING, *span)]
+    if not noted:
+        return Found((), ())
+    lost = [job.decode() for job in noted]
+    read: list[Step] = [["HMGET", job_keys(job).record, "cancel_ms", *_PLACE] for job in lost]
+    recorded, cancelled = {}, []
+    for job, (asked_ms, state, pool, ticket, due_ms) in zip(
+        lost, _together(client, read), strict=True
+    ):
+        if asked_ms is not None and state in (b"waiting", b"running"):
+            cancelled.append(job)
+        else:
+            recorded[job] = (state, pool, ticket, max(0, int(due_ms or 0) - now))
     entered, _ = _enter(client, recorded)
-    # Only now may be forgotten that their submits had begun.
-    client.zrem(SUBMITTING, *lost)
-    return entered
+    if recorded:
+        # Only now may be forgotten that their submits had begun.
+        client.zrem(SUBMITTING, *recorded)
+    return Found(tuple(entered), tuple(cancelled))
 
 
 def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:

@@ -14,9 +14,9 @@
 --          call whose reply was lost and gets the same answer
 -- ARGV[2]  worker
 -- ARGV[3]  key alias
--- ARGV[4]  'run', or to only seal a job: 'close' when nobody runs it, 'withdrawn' when it was taken
---          out of the line, so that whoever ran it last is dead or without its lease
--- Returns  {'unknown'}, {'ended'}, {'stale'}, {'running'} (when closing), or
+-- ARGV[4]  'run', or 'close' to only seal a job that is neither in the line nor held: whoever ran it
+--          last is dead or without its lease
+-- Returns  {'unknown'}, {'ended'}, {'stale'}, or
 --          {'claimed', attempt, payload of N-0, workers that died under the job, cancel_ms,
 --          failures, resume, ms left until the deadline or '', and for who watches: when the job
 --          was submitted, when the attempt before began (0: none), when this one, its policy;
@@ -61,7 +61,6 @@ end
 
 if not state then return { 'unknown' } end
 if state == 'ended' then return { 'ended' } end
-if purpose == 'close' and state == 'running' then return { 'running' } end
 if purpose == 'run' and held and lease < tonumber(held) then return { 'stale' } end
 if purpose == 'run' and held and lease == tonumber(held) and state == 'running' then
   local current = tonumber(redis.call('HGET', record, 'attempt'))

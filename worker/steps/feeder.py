@@ -66,6 +66,7 @@ class Feeder:
         *,
         publish: Callable[[redis.Redis, Lease], None],
         cancel: Callable[[str], None],
+        close: Callable[[str], None],
         discard: Callable[[str], None],
         revive: Callable[[float], int],
         running: Callable[[], int] | None = None,
@@ -74,6 +75,7 @@ class Feeder:
         self._worker = worker
         self._publish = publish
         self._cancel = cancel
+        self._close = close
         self._discard = discard
         self._revive = revive
         self._running = running
@@ -238,6 +240,8 @@ class Feeder:
         what, _, job_id = message.partition(" ")
         if what == "cancel":
             self._cancel(job_id)
+        elif what == "close":
+            self._close(job_id)
 
 
 def _wait_s(error: Exception) -> float:

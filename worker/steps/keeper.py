@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 
 import redis
 import structlog
@@ -18,7 +19,7 @@ from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.attempt.work import Stop
 from worker.engine import Engine
-from worker.job.submitting import resubmit_lost
+from worker.job.submitting import sweep
 from worker.seeing.meters import METERS
 from worker.store.connections import SHORT_TIMEOUT_S, connect
 from worker.store.faults import words_of
@@ -41,10 +42,12 @@ _log = structlog.get_logger()
 
 
 class Keeper:
-    """Renews until `close`. Learns of lost leases and of cancels on the way."""
+    """Renews until `close`. Learns of lost leases and of cancels on the way. `end` ends a job whose
+    cancel was asked for and that nobody holds."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, end: Callable[[str], None]) -> None:
         self._engine = engine
+        self._end = end
         self._settings = engine.settings
         self._closing = threading.Event()
         self._roused = threading.Event()
@@ -101,12 +104,16 @@ class Keeper:
         )
 
     def _sweep(self, client: redis.Redis) -> None:
-        """Now and then, finish submits that crashed on the way. Any number of workers may."""
+        """Now and then, finish submits and cancels that crashed on the way. Any number of workers
+        may."""
         if time.monotonic() < self._swept_at + _SWEEP_S:
             return
         self._swept_at = time.monotonic()
-        for job_id in resubmit_lost(client, _CRASHED_MS):
+        found = sweep(client, _CRASHED_MS)
+        for job_id in found.entered:
             _log.warning("job.submit_finished", job=job_id)
+        for job_id in found.cancelled:
+            self._end(job_id)
 
     def _renew(self, client: redis.Redis, pool: str, streams: list[Held]) -> float:
         worker = self._settings.worker

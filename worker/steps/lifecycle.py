@@ -13,6 +13,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+import redis
 import structlog
 from celery import Celery, signals
 from kombu import Exchange, Queue
@@ -21,12 +22,15 @@ from settings.errors import SettingsError
 from settings.model import Settings
 from worker.attempt.work import Stop
 from worker.engine import Engine
+from worker.job.cancel import finish, withdraw_and_seal
 from worker.messages.publish import publish
 from worker.seeing.vitals import Vitals
 from worker.steps import startup
 from worker.steps.broker import discard, revive
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
+from worker.store.connections import StoreUnreachable, opened
+from worker.store.faults import words_of
 from worker.store.keys import direct_queue
 
 if TYPE_CHECKING:
@@ -38,10 +42,10 @@ _log = structlog.get_logger()
 class Parts:
     """What runs in this process. One per process, also after a fork."""
 
-    def __init__(self, settings: Settings, worker: str) -> None:
+    def __init__(self, app: Celery, worker: str) -> None:
         self.pid = os.getpid()
-        self.engine = Engine(settings, worker, stopping=lambda: _stopping[0] != 0)
-        self.keeper = Keeper(self.engine)
+        self.engine = Engine(app.longstream, worker, stopping=lambda: _stopping[0] != 0)
+        self.keeper = Keeper(self.engine, lambda job_id: _close(app, job_id, self.engine))
         self.engine.start()
         self.keeper.start()
 
@@ -63,7 +67,7 @@ def engine(app: Celery, worker: str) -> Engine:
     global _parts
     with _lock:
         if _parts is None or _parts.pid != os.getpid():
-            _parts = Parts(app.longstream, worker)
+            _parts = Parts(app, worker)
         return _parts.engine
 
 
@@ -109,6 +113,7 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
         worker,
         publish=lambda client, lease: publish(app, client, worker, lease),
         cancel=_stop_stream,
+        close=lambda job_id: _close(app, job_id, begun),
         discard=lambda queue: discard(app, queue),
         revive=lambda older_than_s: revive(app, older_than_s),
         # Under prefork it is the children who know; they are few, and start together.
@@ -135,6 +140,30 @@ def _listen(settings: Settings, feeder: Feeder) -> str | None:
 def _stop_stream(job_id: str) -> None:
     if _parts is not None and _parts.pid == os.getpid():
         _parts.engine.stop(job_id, Stop.CANCEL)
+
+
+def _close(app: Celery, job_id: str, engine: Engine | None) -> None:
+    """End a job that was cancelled while it waits, which may take a provider's time. Without an
+    engine, as under prefork, its response goes on."""
+    thread = threading.Thread(target=_closed, args=(app, job_id, engine), daemon=True)
+    thread.start()
+
+
+def _closed(app: Celery, job_id: str, engine: Engine | None) -> None:
+    settings: Settings = app.longstream
+    assert settings.redis_url is not None
+
+    def close() -> bool | None:
+        if engine is None:
+            return withdraw_and_seal(client, settings, job_id)
+        return engine.close_waiting(job_id)
+
+    try:
+        with opened(settings.redis_url) as client:
+            finish(app, client, job_id, close)
+    except (redis.RedisError, StoreUnreachable) as error:
+        # Its note is still there, for whoever looks next.
+        _log.warning("job.not_closed", job=job_id, says=words_of(error))
 
 
 def _quiet(sender: Any = None, how: str = "", **_: Any) -> None:

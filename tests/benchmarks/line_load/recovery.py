@@ -90,6 +90,7 @@ def recovery(valkey: Valkey, seconds: float) -> Recovery:
         "w1",
         publish=provider.answer,
         cancel=lambda _: None,
+        close=lambda _: None,
         discard=lambda _: None,
         revive=lambda _: 0,
     )

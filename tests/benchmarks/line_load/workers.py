@@ -165,6 +165,7 @@ def main(folder: Path, name: str) -> None:
         f"{name}@{os.getpid()}",
         publish=streams.begin,
         cancel=lambda _: None,
+        close=lambda _: None,
         discard=lambda _: None,
         revive=lambda _: 0,
     )
