@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,18 @@ from worker.store.connections import connect, connect_async
 #: A timing is no claim: on a busy machine a single example may take long.
 hypothesis.settings.register_profile("longstream", deadline=None)
 hypothesis.settings.load_profile("longstream")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_of_the_user() -> Iterator[None]:
+    """Whoever runs the tests has settings, keys and a stack: none is used, and none is started."""
+    theirs = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(theirs)]:
+            patch.delenv(name)
+        # No directory: what forgets to say where its stack is fails, and says so.
+        patch.setenv("XDG_STATE_HOME", os.devnull)
+        yield
 
 
 @pytest.fixture(scope="session")

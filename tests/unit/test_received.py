@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,21 @@ import pytest
 from billiard.einfo import ExceptionInfo
 from celery.exceptions import Ignore
 
+from settings import load
 from tasks.application import app
 from tasks.generate import generate
+from tests.harness.celery_app import client_of
 from worker.messages.message import plain_message
 from worker.messages.publish import LEASE_HEADER
 from worker.messages.received import QuietRequest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The app has settings, and connects to nothing."""
+    folder = tmp_path_factory.mktemp("nowhere")
+    with client_of(load({"LONGSTREAM_REDIS_URL": f"unix://{folder}/none.sock"}, folder)):
+        yield
 
 
 class Acked:
