@@ -17,6 +17,9 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --reruns 1
 PRODUCT_LINES := 300
 TEST_LINES := 500
 
+# Tests start hundreds of processes, and each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test tools test-all chaos check lengths lock bench clean
