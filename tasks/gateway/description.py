@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from tasks.gateway.operations import Call, Operation
+from tasks.gateway.operations import Call, Operation, serves
 from tasks.gateway.problems import CODES, MEDIA_TYPE
 from worker.log.view import Followed
 
@@ -18,6 +18,7 @@ _REF = "#/components/schemas/{name}"
 #: What every operation may answer, and what those that take a token or a body may as well.
 _ALWAYS = ("cross_site", "unknown_host", "failed", "store_unreachable")
 _WITH_TOKEN = ("unauthorized", "forbidden", "too_many_failures")
+_WITH_JOB = ("unknown_job",)
 _WITH_QUERY = ("malformed",)
 _WITH_BODY = ("malformed", "slow_request", "too_large", "unsupported_media_type", "invalid")
 _PARAMETER = re.compile(r"\{(\w+)\}")
@@ -148,6 +149,7 @@ def _problem() -> dict[str, Any]:
 def _codes(operation: Operation) -> list[str]:
     codes = [*_ALWAYS, *operation.codes]
     codes += _WITH_TOKEN if operation.scope is not None else ()
+    codes += _WITH_JOB if _PARAMETER.search(operation.path) else ()
     codes += _WITH_QUERY if operation.query is not None or operation.headers else ()
     codes += _WITH_BODY if operation.body is not None else ()
     return list(dict.fromkeys(codes))
@@ -164,18 +166,10 @@ def _content(reply: Any) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
+@serves("GET /openapi.json", "This description", None, replies={200: "application/json"})
 async def _describe(call: Call) -> Response:
     body = msgspec.json.encode(call.request.app.state.description)
     return Response(body, media_type="application/json")
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/openapi.json",
-        handler=_describe,
-        summary="This description",
-        scope=None,
-        replies={200: "application/json"},
-    ),
-)
+OPERATIONS = (_describe,)

@@ -14,7 +14,7 @@ from settings.errors import LongstreamError
 from tasks.gateway.frames import Frame, event
 from tasks.gateway.jobs import visible
 from tasks.gateway.many import Cursors, Many
-from tasks.gateway.operations import Call, Header, Operation
+from tasks.gateway.operations import Call, Header, serves
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.streams import EventStream
 from tasks.gateway.tokens import Scope
@@ -34,6 +34,15 @@ class One(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
     view: Literal["clean", "raw"] = "clean"
 
 
+@serves(
+    "GET /jobs/{job}/events",
+    "Follow a job's log from any point, live or late",
+    Scope.READ,
+    query=One,
+    headers=(_LAST,),
+    replies={200: "text/event-stream", 204: None},
+    codes=("invalid_cursor", "expired", "trimmed", "too_many_readers"),
+)
 async def _events(call: Call) -> Any:
     state = call.request.app.state
     state.streams.require_room()
@@ -55,6 +64,15 @@ class Several(One, forbid_unknown_fields=True, kw_only=True):
     jobs: Annotated[str, Meta(min_length=1, max_length=5000)]
 
 
+@serves(
+    "GET /events",
+    "Follow the logs of several jobs on one connection",
+    Scope.READ,
+    query=Several,
+    headers=(_LAST,),
+    replies={200: "text/event-stream", 204: None},
+    codes=("unknown_job", "invalid_cursor", "too_many_readers"),
+)
 async def _events_of_many(call: Call) -> Any:
     state = call.request.app.state
     state.streams.require_room()
@@ -108,27 +126,4 @@ def _problem_event(error: Exception) -> bytes:
     return event("problem", problem.document())
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/jobs/{job}/events",
-        handler=_events,
-        summary="Follow a job's log from any point, live or late",
-        scope=Scope.READ,
-        query=One,
-        headers=(_LAST,),
-        replies={200: "text/event-stream", 204: None},
-        codes=("unknown_job", "invalid_cursor", "expired", "trimmed", "too_many_readers"),
-    ),
-    Operation(
-        method="GET",
-        path="/events",
-        handler=_events_of_many,
-        summary="Follow the logs of several jobs on one connection",
-        scope=Scope.READ,
-        query=Several,
-        headers=(_LAST,),
-        replies={200: "text/event-stream", 204: None},
-        codes=("unknown_job", "invalid_cursor", "too_many_readers"),
-    ),
-)
+OPERATIONS = (_events, _events_of_many)

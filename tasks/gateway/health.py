@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from settings.model import Settings
 from tasks.gateway.access import Grant
-from tasks.gateway.operations import Call, Operation
+from tasks.gateway.operations import Call, serves
 from tasks.gateway.problems import Problem
 from tasks.gateway.tokens import Scope
 from worker.seeing.exposition import CONTENT_TYPE, NotInstalled, exposed, fleet_meters
@@ -58,10 +58,17 @@ class Probe:
             return self._found
 
 
+@serves("GET /healthz", "Whether this gateway lives", None, replies={200: _JSON})
 async def _healthz(_: Call) -> Response:
     return Response(b'{"alive":true}\n', headers=_NO_STORE, media_type=_JSON)
 
 
+@serves(
+    "GET /readyz",
+    "Whether work gets done: store, workers, keys and line of every pool",
+    None,
+    replies={200: Readiness, 503: Readiness},
+)
 async def _readyz(call: Call) -> Response:
     found = await call.request.app.state.probe.look()
     told: object = found if _sees_all(call.grant) else {"ready": found.ready}
@@ -69,6 +76,13 @@ async def _readyz(call: Call) -> Response:
     return Response(msgspec.json.encode(told) + b"\n", status, _NO_STORE, _JSON)
 
 
+@serves(
+    "GET /metrics",
+    "The fleet in Prometheus' text format",
+    Scope.READ,
+    replies={200: "text/plain", 501: "text/plain"},
+    codes=("forbidden",),
+)
 async def _metrics(call: Call) -> Response:
     if not _sees_all(call.grant):
         raise Problem("forbidden", "metrics are of all tenants: the token is bound to one")
@@ -86,30 +100,4 @@ def _sees_all(grant: Grant) -> bool:
     return grant.allows(Scope.READ) and grant.tenant is None and grant.job is None
 
 
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        method="GET",
-        path="/healthz",
-        handler=_healthz,
-        summary="Whether this gateway lives",
-        scope=None,
-        replies={200: _JSON},
-    ),
-    Operation(
-        method="GET",
-        path="/readyz",
-        handler=_readyz,
-        summary="Whether work gets done: store, workers, keys and line of every pool",
-        scope=None,
-        replies={200: Readiness, 503: Readiness},
-    ),
-    Operation(
-        method="GET",
-        path="/metrics",
-        handler=_metrics,
-        summary="The fleet in Prometheus' text format",
-        scope=Scope.READ,
-        replies={200: "text/plain", 501: "text/plain"},
-        codes=("forbidden",),
-    ),
-)
+OPERATIONS = (_healthz, _readyz, _metrics)

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from tasks import jobs
 from tasks.edits.paths import lexical_problem
 from tasks.gateway.access import Grant
-from tasks.gateway.operations import Call, Header, Operation
+from tasks.gateway.operations import Call, Header, serves
 from tasks.gateway.problems import Problem
 from tasks.gateway.shapes import (
     Cancelled,
@@ -47,6 +47,15 @@ async def visible(grant: Grant, job_id: str) -> Record:
     return record
 
 
+@serves(
+    "POST /jobs",
+    "Submit a job",
+    Scope.SUBMIT,
+    body=Generate | Refactor,
+    headers=(Header("Idempotency-Key", "The same key again is the same job.", "^.{1,255}$"),),
+    replies={201: Job, 200: Job},
+    codes=("key_reused", "store_full"),
+)
 async def _submit(call: Call) -> Response:
     asked: Generate | Refactor = call.body
     tenant = tenant_of(call.grant, asked.tenant)
@@ -138,16 +147,32 @@ async def listed(call: Call, query: Listing) -> Page:
     return await run_in_threadpool(read)
 
 
+@serves(
+    "GET /jobs",
+    "List jobs, newest first",
+    Scope.READ,
+    query=Listing,
+    replies={200: Jobs},
+    codes=("invalid_cursor",),
+)
 async def _list(call: Call) -> Response:
     found = await listed(call, call.query)
     following = None if found.following is None else str(found.following)
     return json_of(Jobs([shown(record) for record in found.records], following))
 
 
+@serves("GET /jobs/{job}", "Show a job", Scope.READ, replies={200: Job})
 async def _show(call: Call) -> Response:
     return json_of(shown(await visible(call.grant, call.path("job"))))
 
 
+@serves(
+    "GET /jobs/{job}/result",
+    "What became of a job",
+    Scope.READ,
+    replies={200: Result},
+    codes=("not_ended",),
+)
 async def _result(call: Call) -> Response:
     record = await visible(call.grant, call.path("job"))
     if record.state is not State.ENDED:
@@ -157,6 +182,12 @@ async def _result(call: Call) -> Response:
     )
 
 
+@serves(
+    "POST /jobs/{job}/cancel",
+    "Cancel a job, waiting or running",
+    Scope.CANCEL,
+    replies={202: Cancelled},
+)
 async def _cancel(call: Call) -> Response:
     record = await visible(call.grant, call.path("job"))
     done = await run_in_threadpool(jobs.cancel, record.id)
@@ -170,53 +201,4 @@ def json_of(value: Any, status: int = 200, headers: dict[str, str] | None = None
     )
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/jobs",
-        handler=_submit,
-        summary="Submit a job",
-        scope=Scope.SUBMIT,
-        body=Generate | Refactor,
-        headers=(Header("Idempotency-Key", "The same key again is the same job.", "^.{1,255}$"),),
-        replies={201: Job, 200: Job},
-        codes=("key_reused", "store_full"),
-    ),
-    Operation(
-        method="GET",
-        path="/jobs",
-        handler=_list,
-        summary="List jobs, newest first",
-        scope=Scope.READ,
-        query=Listing,
-        replies={200: Jobs},
-        codes=("invalid_cursor",),
-    ),
-    Operation(
-        method="GET",
-        path="/jobs/{job}",
-        handler=_show,
-        summary="Show a job",
-        scope=Scope.READ,
-        replies={200: Job},
-        codes=("unknown_job",),
-    ),
-    Operation(
-        method="GET",
-        path="/jobs/{job}/result",
-        handler=_result,
-        summary="What became of a job",
-        scope=Scope.READ,
-        replies={200: Result},
-        codes=("unknown_job", "not_ended"),
-    ),
-    Operation(
-        method="POST",
-        path="/jobs/{job}/cancel",
-        handler=_cancel,
-        summary="Cancel a job, waiting or running",
-        scope=Scope.CANCEL,
-        replies={202: Cancelled},
-        codes=("unknown_job",),
-    ),
-)
+OPERATIONS = (_submit, _list, _show, _result, _cancel)

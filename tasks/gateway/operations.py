@@ -77,6 +77,20 @@ class Operation:
     described: bool = True
 
 
+def serves(
+    call: str, summary: str, scope: Scope | None, **declared: Any
+) -> Callable[[Handler], Operation]:
+    """Makes an operation of its handler; `call` is a method and a path."""
+    method, path = call.split()
+
+    def made(handler: Handler) -> Operation:
+        return Operation(
+            method=method, path=path, handler=handler, summary=summary, scope=scope, **declared
+        )
+
+    return made
+
+
 def route_of(operations: list[Operation]) -> Route:
     """The route of the operations of one path."""
     by_method = {operation.method: operation for operation in operations}

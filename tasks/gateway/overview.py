@@ -12,7 +12,7 @@ from starlette.responses import Response
 from tasks import jobs
 from tasks.gateway.access import Grant
 from tasks.gateway.jobs import json_of
-from tasks.gateway.operations import Call, Operation
+from tasks.gateway.operations import Call, serves
 from tasks.gateway.tokens import Scope
 from worker.admission.overview import AccountView
 from worker.admission.waiting import Queue
@@ -40,30 +40,25 @@ async def accounts() -> list[AccountView]:
     return await run_in_threadpool(jobs.accounts)
 
 
+@serves(
+    "GET /queue",
+    "The waiting line of every pool",
+    Scope.READ,
+    query=Line,
+    replies={200: list[Queue]},
+)
 async def _queue(call: Call) -> Response:
     return json_of(await queues_for(call.grant, call.query.count))
 
 
+@serves(
+    "GET /accounts",
+    "Every account: what is left of its limits, what rests, and why",
+    Scope.ADMIN,
+    replies={200: list[AccountView]},
+)
 async def _accounts(_: Call) -> Response:
     return json_of(await accounts())
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/queue",
-        handler=_queue,
-        summary="The waiting line of every pool",
-        scope=Scope.READ,
-        query=Line,
-        replies={200: list[Queue]},
-    ),
-    Operation(
-        method="GET",
-        path="/accounts",
-        handler=_accounts,
-        summary="Every account: what is left of its limits, what rests, and why",
-        scope=Scope.ADMIN,
-        replies={200: list[AccountView]},
-    ),
-)
+OPERATIONS = (_queue, _accounts)

@@ -21,7 +21,7 @@ from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.gateway.frames import Frame, event
 from tasks.gateway.jobs import json_of, tenant_of, visible
-from tasks.gateway.operations import Call, Operation
+from tasks.gateway.operations import Call, serves
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.response_objects import PREFIX, message, part, response_of, snapshot
 from tasks.gateway.shapes import Text, Words
@@ -78,6 +78,14 @@ def cursor_of(number: int) -> Cursor:
     return Cursor(entry >> 32, entry & 0xFFFFFFFF) if entry else START
 
 
+@serves(
+    "POST /v1/responses",
+    "Submit a job in the form of OpenAI's Responses",
+    Scope.SUBMIT,
+    body=Asked,
+    replies={200: _EITHER},
+    codes=("too_many_readers", "store_full"),
+)
 async def _create(call: Call) -> Any:
     asked: Asked = call.body
     if asked.stream or not asked.background:
@@ -102,6 +110,14 @@ async def _create(call: Call) -> Any:
     return json_of(await response_of(record))
 
 
+@serves(
+    "GET /v1/responses/{response}",
+    "A job as a response, or its events from any number on",
+    Scope.READ,
+    query=Again,
+    replies={200: _EITHER},
+    codes=("too_many_readers",),
+)
 async def _retrieve(call: Call) -> Any:
     record = await _known(call)
     if call.query.stream:
@@ -110,6 +126,12 @@ async def _retrieve(call: Call) -> Any:
     return json_of(await response_of(record))
 
 
+@serves(
+    "POST /v1/responses/{response}/cancel",
+    "Cancel a response",
+    Scope.CANCEL,
+    replies={200: "application/json"},
+)
 async def _cancel(call: Call) -> Response:
     record = await _known(call)
     await run_in_threadpool(jobs.cancel, record.id)
@@ -258,34 +280,4 @@ def _prompt_of(asked: Asked) -> tuple[str, str | None]:
     return prompts[0], "\n\n".join([*given, *rules]) or None
 
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/v1/responses",
-        handler=_create,
-        summary="Submit a job in the form of OpenAI's Responses",
-        scope=Scope.SUBMIT,
-        body=Asked,
-        replies={200: _EITHER},
-        codes=("too_many_readers", "store_full"),
-    ),
-    Operation(
-        method="GET",
-        path="/v1/responses/{response}",
-        handler=_retrieve,
-        summary="A job as a response, or its events from any number on",
-        scope=Scope.READ,
-        query=Again,
-        replies={200: _EITHER},
-        codes=("unknown_job", "too_many_readers"),
-    ),
-    Operation(
-        method="POST",
-        path="/v1/responses/{response}/cancel",
-        handler=_cancel,
-        summary="Cancel a response",
-        scope=Scope.CANCEL,
-        replies={200: "application/json"},
-        codes=("unknown_job",),
-    ),
-)
+OPERATIONS = (_create, _retrieve, _cancel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,7 +15,7 @@ from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.gateway.callers import COOKIE
 from tasks.gateway.jobs import listed, visible
-from tasks.gateway.operations import Call, Operation, received_body
+from tasks.gateway.operations import Call, Handler, Operation, received_body, serves
 from tasks.gateway.overview import accounts, queues_for
 from tasks.gateway.page.diffs import Change, changes_of
 from tasks.gateway.page.rendering import rendered
@@ -44,6 +44,11 @@ class Shown(msgspec.Struct, forbid_unknown_fields=True, rename={"behind": "after
     behind: str = ""
 
 
+def _page(call: str, scope: Scope | None, **declared: Any) -> Callable[[Handler], Operation]:
+    return serves(call, "", scope, described=False, **declared)
+
+
+@_page("GET /", None, query=Shown)
 async def _home(call: Call) -> Response:
     if (stranger := _stranger(call)) is not None:
         return stranger
@@ -70,6 +75,7 @@ async def _home(call: Call) -> Response:
     )
 
 
+@_page("GET /view/{job}", None)
 async def _job(call: Call) -> Response:
     if (stranger := _stranger(call)) is not None:
         return stranger
@@ -113,6 +119,7 @@ async def _waiting(call: Call, record: Record) -> Any:
     return next((job for line in lines for job in line.first if job.job == record.id), None)
 
 
+@_page("POST /ask", Scope.SUBMIT)
 async def _ask(call: Call) -> Response:
     if call.grant.job is not None:
         raise Problem("forbidden", "the token is bound to one job")
@@ -125,16 +132,19 @@ async def _ask(call: Call) -> Response:
     return RedirectResponse(f"/view/{job}", 303)
 
 
+@_page("POST /view/{job}/cancel", Scope.CANCEL)
 async def _cancel(call: Call) -> Response:
     record = await visible(call.grant, call.path("job"))
     await run_in_threadpool(jobs.cancel, record.id)
     return RedirectResponse(f"/view/{record.id}", 303)
 
 
+@_page("GET /sign-in", None)
 async def _sign_in_form(_: Call) -> Response:
     return rendered("sign_in.html", grant=None, refused=False)
 
 
+@_page("POST /sign-in", None)
 async def _sign_in(call: Call) -> Response:
     text = (await _form(call)).get("token", "").strip()
     callers = call.request.app.state.callers
@@ -148,12 +158,14 @@ async def _sign_in(call: Call) -> Response:
     return answer
 
 
+@_page("POST /sign-out", None)
 async def _sign_out(_: Call) -> Response:
     answer = RedirectResponse("/sign-in", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer
 
 
+@_page("GET /assets/{name}", None)
 async def _asset(call: Call) -> Response:
     name = call.path("name")
     if name not in _ASSETS:
@@ -183,17 +195,4 @@ async def _form(call: Call) -> dict[str, str]:
         raise Problem("malformed", "the form can not be read") from error
 
 
-def _page(method: str, path: str, handler: Any, **more: Any) -> Operation:
-    return Operation(method=method, path=path, handler=handler, summary="", described=False, **more)
-
-
-OPERATIONS = (
-    _page("GET", "/", _home, scope=None, query=Shown),
-    _page("GET", "/view/{job}", _job, scope=None),
-    _page("POST", "/view/{job}/cancel", _cancel, scope=Scope.CANCEL),
-    _page("POST", "/ask", _ask, scope=Scope.SUBMIT),
-    _page("GET", "/sign-in", _sign_in_form, scope=None),
-    _page("POST", "/sign-in", _sign_in, scope=None),
-    _page("POST", "/sign-out", _sign_out, scope=None),
-    _page("GET", "/assets/{name}", _asset, scope=None),
-)
+OPERATIONS = (_home, _job, _cancel, _ask, _sign_in_form, _sign_in, _sign_out, _asset)
