@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Annotated
 
@@ -65,9 +65,16 @@ def published() -> tuple[Listed, ...]:
 
 def price_of(model: str, own: Mapping[str, Price]) -> Price:
     """The price of `model`; `own` are the user's, by model or pattern, the first that fits."""
-    mine = (price for pattern, price in own.items() if fnmatchcase(model, pattern))
-    listed = (each.price for each in published() if any(fnmatchcase(model, p) for p in each.models))
-    return _joined([*mine, *listed])
+    mine = [price for pattern, price in own.items() if fnmatchcase(model, pattern)]
+    return _joined([*mine, _listed(model)]) if mine else _listed(model)
+
+
+#: Asked for with every usage a provider reports, and the names come from users.
+@lru_cache(maxsize=1_000)
+def _listed(model: str) -> Price:
+    return _joined(
+        each.price for each in published() if any(fnmatchcase(model, p) for p in each.models)
+    )
 
 
 def _joined(prices: Iterable[Price]) -> Price:
