@@ -72,6 +72,10 @@ __all__ = [
 ]
 
 
+#: Of the ids that begin alike, so many are named.
+_NAMED = 5
+
+
 def submit(
     task: str,
     *args: Any,
@@ -244,18 +248,25 @@ def enable(alias: str) -> bool:
 def find(prefix: str, what: str = "job") -> str:
     """The one job whose id starts like this. Raises UnknownJob when none or several do, in words
     for whoever looks for `what`."""
+    from worker.job.listing import starting_with
+
     if not prefix.strip():
         raise UnknownJob(f"no {what} is named: give its id, or the start of it")
+    ids: set[str] = set()
     with store() as client:
         if client.exists(job_keys(prefix).record):
             return prefix
-        found: Any = client.zrevrange(JOBS, 0, -1)
-    ids = [name.decode() for name in found if name.startswith(prefix.encode())]
-    if len(ids) == 1:
-        return str(ids[0])
+        for name in starting_with(client, prefix):
+            ids.add(name)
+            if len(ids) > _NAMED:
+                break
     if not ids:
         raise unknown(prefix, what)
-    raise UnknownJob(f"{prefix} is the start of {len(ids)} job ids: {', '.join(ids[:5])}")
+    if len(ids) > 1:
+        named = sorted(ids)[:_NAMED]
+        more = ", and more" if len(ids) > _NAMED else ""
+        raise UnknownJob(f"{prefix} is the start of several job ids: {', '.join(named)}{more}")
+    return ids.pop()
 
 
 def _cursor(start: Cursor | str) -> Cursor:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,9 +23,10 @@ import msgspec
 import redis
 
 from tasks.edits.source import SourceFile
+from worker.job import listing
 from worker.job.routing import Choice
 from worker.job.terms import USUAL, Terms
-from worker.store.keys import JOBS, run_keys
+from worker.store.keys import run_keys
 
 How = Literal["diff", "apply", "out", "patch", "branch"]
 
@@ -133,12 +135,22 @@ def starting_with(client: redis.Redis, prefix: str) -> Run | None:
         return None
     if (run := find_run(client, prefix)) is not None:
         return run
-    found: Any = client.zrevrange(JOBS, 0, -1)
-    names = [name.decode() for name in found if name.startswith(prefix.encode())]
-    # The jobs of a run have its id and a number, a single job has its id alone.
-    ids = {each for name in names for each in (name, name.rpartition("-")[0])}
-    runs = [run for each in ids if each.startswith(prefix) and (run := find_run(client, each))]
+    runs = list(islice(_runs_of(client, prefix), 2))
     return runs[0] if len(runs) == 1 else None
+
+
+def _runs_of(client: redis.Redis, prefix: str) -> Iterator[Run]:
+    """The runs whose ids begin like this, by their jobs."""
+    tried: set[str] = set()
+    for name in listing.starting_with(client, prefix):
+        # The jobs of a run have its id and a number, a single job has its id alone.
+        for run_id in (name.rpartition("-")[0], name):
+            if run_id in tried or not run_id.startswith(prefix):
+                continue
+            tried.add(run_id)
+            if (run := find_run(client, run_id)) is not None:
+                tried |= {job.id for job in run.jobs}
+                yield run
 
 
 class Journal:

@@ -9,6 +9,7 @@ import pytest
 from tasks.edits.source import source_file
 from tasks.runs.record import Delivery, Journal, Run, find_run, run_of, starting_with, store_run
 from tests.conftest import Store
+from worker.job.listing import starting_with as beginning
 from worker.store.keys import JOBS, run_keys
 
 AGE_S = 100
@@ -73,3 +74,11 @@ def test_what_was_written_is_known_to_whoever_takes_the_run_up(store: Store) -> 
     assert again.sums("d\n\u00e9.py") == {"s1", "s2"}
     assert again.sums("a.py") == frozenset()
     assert Journal(store.sync, "other", AGE_S).sums("d\n\u00e9.py") == frozenset()
+
+
+def test_the_start_of_an_id_is_no_pattern(store: Store) -> None:
+    listed(store, "a.b-1", "a.b-2", "a-b", "b", *(f"n{number}" for number in range(2_000)))
+    assert sorted(set(beginning(store.sync, "a."))) == ["a.b-1", "a.b-2"]
+    assert len(set(beginning(store.sync, "n1"))) == 1_111
+    for pattern in ("?", "*", "[ab]", "\\a", "n*0"):
+        assert list(beginning(store.sync, pattern)) == []

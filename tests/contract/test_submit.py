@@ -88,6 +88,16 @@ def test_no_name_is_no_job(app: LongstreamApp, prefix: str) -> None:
         jobs.find(prefix)
 
 
+def test_the_start_of_one_id_is_that_job_and_of_several_is_none(app: LongstreamApp) -> None:
+    for number in range(7):
+        by_id("x", job_id=f"same-{number}")
+    assert jobs.find("same-3") == "same-3"
+    with pytest.raises(UnknownJob, match=r"several job ids: same-\d(, same-\d){4}, and more$"):
+        jobs.find("same")
+    by_id("x", job_id="other")
+    assert jobs.find("ot") == "other"
+
+
 @WAYS
 def test_an_unknown_keyword_is_a_type_error_as_in_python(
     app: LongstreamApp, submit: Callable[..., Any]

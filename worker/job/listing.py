@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import redis
@@ -13,6 +14,10 @@ from worker.store.keys import JOBS, job_keys
 
 #: Records of one round trip, and as many as one page may look at for what is wanted.
 _CHUNK, _LOOKED_AT = 200, 5_000
+
+#: Jobs that the server goes through in one step for those that begin in a certain way.
+_SCANNED = 1_000
+_GLOB = re.compile(r"[*?\[\]\\]")
 
 #: What a record tells, but for the result, which may be large.
 _FIELDS = [name for name in Record.__struct_fields__ if name not in ("id", "result")]
@@ -65,6 +70,14 @@ def page(
         if len(chunk) < _CHUNK:
             return Page(found, None)
     return Page(found, behind)
+
+
+def starting_with(client: redis.Redis, prefix: str) -> Iterator[str]:
+    """The ids that begin like this, in no order, some of them twice. The server sends these alone,
+    and is never long at it."""
+    pattern = _GLOB.sub(r"\\\g<0>", prefix) + "*"
+    for name, _ in client.zscan_iter(JOBS, match=pattern, count=_SCANNED):
+        yield name.decode()
 
 
 def _behind(client: redis.Redis, behind: Position | None) -> list[Position]:
