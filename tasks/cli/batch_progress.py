@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from tasks.cli.listing import counted
 from tasks.cli.prepare import say
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Shown:
         """What came of it. Blank lines count only while nobody knows how many there are."""
         if progress.held:
             return self.told(replace(progress, held=""))
-        return f"{progress.written:,} lines done; {self._said(progress)}"
+        return f"{counted(progress.written, 'line')} done; {self._said(progress)}"
 
     def _said(self, progress: Progress) -> str:
         parts = [f"{progress.in_flight} in flight"] if progress.in_flight else []

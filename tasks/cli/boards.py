@@ -148,9 +148,9 @@ def totals(scene: Scene) -> str:
         f"{states.count('ended'):,} of {len(views):,} jobs ended",
     ]
     if running := states.count("running"):
-        parts.append(f"{running:,} run")
+        parts.append(f"{running:,} running")
     if waiting := states.count("waiting"):
-        parts.append(f"{waiting:,} wait")
+        parts.append(f"{waiting:,} waiting")
     if bad:
         parts.append(f"{bad:,} not taken")
     parts.append(f"{used.input + used.output:,} tokens, {cost_of(used, scene.price)}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasks.cli.amounts import COUNT
+from tasks.cli.terms import named
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -29,7 +30,13 @@ A price nobody published is shown as unknown. Add what you know to longstream.to
 @click.command(epilog=_EPILOG)
 @click.option("--output-tokens", type=COUNT, required=True, help="Tokens of answers a month.")
 @click.option("--input-tokens", type=COUNT, default=0, help="Tokens of prompts a month.")
-@click.option("--model", "models", multiple=True, help="Only this model; may be repeated.")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    callback=named,
+    help="Only this model; may be repeated.",
+)
 @click.option("--card-rate", default="7.3", show_default=True, help="CNY for a USD by card.")
 @click.option("--reference-rate", default="1", show_default=True, help="CNY for a USD to compare.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a model, exact amounts.")
@@ -131,7 +138,7 @@ def _print(
         )
         click.echo("  ".join([first, *rest]).rstrip())
     if any(row["unpriced_tokens"] for row in rows):
-        click.echo("+ ?: a part has no known price; add it under [prices] in longstream.toml")
+        click.echo("?: of no known price; add it under [prices] in longstream.toml")
     if any(row["source"] for row in rows):
         sources = {f"{row['source']}, {row['date']}" for row in rows if row["source"]}
         click.echo(f"prices: {'; '.join(sorted(sources))}")
@@ -142,7 +149,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
     price = "unknown" if row["output"] is None else figure(row["output"])
     if row["usd"] is None:
-        return (row["model"], price, "price unknown", "-", "-", "-")
+        return (row["model"], price, "?", "?", "?", "-")
     more = " + ?" if row["unpriced_tokens"] else ""
     about = "~" if row["approximate"] else ""
     return (

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from tasks.cli.columns import harmless
+from tasks.cli.listing import counted
 from tasks.cli.prepare import say
 from tasks.edits.checks import Change
 from tasks.edits.paths import shown
@@ -45,9 +46,10 @@ def report(deliverer: Deliverer, how: str, to: str) -> None:
     elif how == "diff":
         show_diff(changes)
     elif how == "patch" and changes:
-        say(f"{len(changes)} files changed: git apply {shown(to)}")
+        say(f"{counted(len(changes), 'file')} changed: git apply {shown(to)}")
     elif how == "branch" and deliverer.commit:
-        say(f"{len(changes)} files changed on branch {to}, commit {deliverer.commit[:12]}")
+        files = counted(len(changes), "file")
+        say(f"{files} changed on branch {to}, commit {deliverer.commit[:12]}")
 
 
 def as_json(deliverer: Deliverer) -> dict[str, Any]:

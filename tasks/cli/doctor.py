@@ -25,6 +25,7 @@ def command(as_json: bool) -> None:
     import msgspec
 
     from settings import load
+    from tasks.cli.listing import hanging, screen_width
     from tasks.cli.prepare import say
     from tasks.current import use
     from worker.doctor.checks import Level, examine
@@ -35,6 +36,7 @@ def command(as_json: bool) -> None:
             click.echo(msgspec.json.encode(finding).decode())
             continue
         remedy = f": {finding.remedy}" if finding.remedy else ""
-        click.echo(f"{_MARKS[finding.level]:<8} {finding.check:<12} {finding.says}{remedy}")
+        head = f"{_MARKS[finding.level]:<8} {finding.check:<12} "
+        click.echo(hanging(head, f"{finding.says}{remedy}", screen_width()))
     sound = all(finding.level in (Level.OK, Level.WARNING) for finding in findings)
     sys.exit(0 if sound else 1)

@@ -14,6 +14,7 @@ from tasks import jobs
 from tasks.cli import exits
 from tasks.cli.embedded import Embedded
 from tasks.cli.interrupts import Interrupts
+from tasks.cli.listing import counted
 from tasks.cli.prepare import say
 from tasks.cli.sinks import JsonSink, PipeSink, Sink
 from tasks.current import current
@@ -84,7 +85,7 @@ def conclude(end: End, job_id: str, *, simulated: bool) -> int:
         parts.append(end.reason)
     if usage is not None:
         parts.append(f"{usage.output:,} output tokens ({usage.reasoning:,} reasoning)")
-    parts.append(f"{end.attempts} attempt{'s' if end.attempts > 1 else ''}")
+    parts.append(counted(end.attempts, "attempt"))
     if simulated:
         parts.append("simulated")
     say(", ".join(parts))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from worker.records import Record
 
 _EPILOG = """\b
 Examples:
@@ -11,7 +16,8 @@ Examples:
   longstream jobs | cut -f1 | head -1        the latest id
 """
 
-_SHOWN = ("id", "state", "outcome", "label", "model", "key", "attempt", "length")
+#: The columns in a pipe. Scripts count them: a new one comes last.
+_PIPED = ("id", "state", "outcome", "label", "model", "key", "attempt", "length")
 
 
 @click.command(epilog=_EPILOG)
@@ -20,15 +26,15 @@ _SHOWN = ("id", "state", "outcome", "label", "model", "key", "attempt", "length"
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(count: int, as_json: bool) -> None:
-    """List jobs, newest first: id, state, outcome, what, model, key, attempts, characters.
+    """List jobs, newest first.
 
-    In a pipe the columns are separated by tabs; "-" stands for what is not known yet.
+    In a pipe the columns are separated by tabs: id, state, outcome, what, model, key, attempts,
+    characters; "-" stands for what is not known yet. A terminal shows what it has room for.
     """
-    import sys
-
     import msgspec
 
     from tasks import jobs
+    from tasks.cli.listing import screen_width
     from tasks.cli.prepare import prepare, say
 
     prepare()
@@ -42,26 +48,53 @@ def command(count: int, as_json: bool) -> None:
     if not records:
         say('no jobs yet: try `longstream ask "..."`')
         return
-    rows = [[_shown(getattr(record, name)) for name in _SHOWN] for record in records]
-    if sys.stdout.isatty():
-        _table(rows)
+    width = screen_width()
+    if width is not None:
+        _show(records, width)
         return
-    for row in rows:
-        click.echo("\t".join(row))
+    for record in records:
+        click.echo("\t".join(_known(getattr(record, name)) for name in _PIPED))
 
 
-def _shown(value: object) -> str:
+def _known(value: object) -> str:
     return str(value) if value != "" else "-"
 
 
-def _table(rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _show(records: list[Record], width: int) -> None:
+    import time
 
-    table = Table(box=None, pad_edge=False)
-    for name in _SHOWN:
-        table.add_column(name, overflow="fold", no_wrap=name == "id")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    from tasks.cli.listing import Column, lines_of
+
+    columns = (
+        Column(head="job"),
+        Column(head="state"),
+        Column(head="what", least=8),
+        Column(head="model", least=8, goes=3),
+        Column(head="key", least=8, goes=2),
+        Column(head="attempts", right=True, goes=1),
+        Column(head="characters", right=True, goes=4),
+        Column(head="submitted", right=True, goes=5),
+    )
+    now_s = time.time()
+    rows = [
+        (
+            record.id,
+            record.outcome or record.state,
+            record.label,
+            record.model,
+            _known(record.key),
+            f"{record.attempt}",
+            f"{record.length:,}" if record.outcome else "-",
+            _ago(now_s - record.created_ms / 1000),
+        )
+        for record in records
+    ]
+    for line in lines_of(columns, rows, width):
+        click.echo(line)
+
+
+def _ago(seconds: float) -> str:
+    for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= unit_s:
+            return f"{seconds // unit_s:.0f} {unit} ago"
+    return f"{max(0, seconds):.0f} s ago"

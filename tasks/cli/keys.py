@@ -20,6 +20,12 @@ Examples:
 """
 
 
+_ENABLE = """\b
+Examples:
+  longstream keys enable acme-1           the alias, as `longstream keys` shows it
+"""
+
+
 @click.group(invoke_without_command=True, epilog=_EPILOG)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object an account.")
 @click.pass_context
@@ -40,7 +46,7 @@ def command(context: click.Context, as_json: bool) -> None:
             _show(view)
 
 
-@command.command()
+@command.command(epilog=_ENABLE, short_help="Use a key again that was refused.")
 @click.argument("alias")
 def enable(alias: str) -> None:
     """Use the key ALIAS again, and its account, whatever the provider said of them."""
@@ -51,7 +57,7 @@ def enable(alias: str) -> None:
     settings = prepare()
     if settings.key(alias) is None:
         known = [key.alias for pool in settings.pools.values() for key in pool.keys]
-        raise LongstreamError(f"there is no key {alias}: there are {', '.join(known)}")
+        raise LongstreamError(f"no key {alias}: those configured are {', '.join(known)}")
     was_out = jobs.enable(alias)
     click.echo(f"{alias} is in use again" if was_out else f"{alias} was not out of use")
 
@@ -82,7 +88,7 @@ def _show(view: AccountView) -> None:
         click.echo(f"  {rest.what} is out of use, {left}: {rest.cause}")
 
 
-@command.command(epilog=_EPILOG)
+@command.command(epilog=_EPILOG, short_help="Ask every provider what each key sees.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a key.")
 def check(as_json: bool) -> None:
     """Ask every provider which models each key sees, all at once.
@@ -92,6 +98,8 @@ def check(as_json: bool) -> None:
     """
     import asyncio
     import json
+
+    from tasks.cli.listing import counted
 
     settings = _settings()
     rows = asyncio.run(_check_all(settings))
@@ -103,9 +111,8 @@ def check(as_json: bool) -> None:
         elif problem:
             click.echo(f"{key.alias}: {problem}")
         else:
-            click.echo(
-                f"{key.alias}: authenticated against {key.base_url}, {len(models)} models visible"
-            )
+            seen = counted(len(models), "model")
+            click.echo(f"{key.alias}: authenticated against {key.base_url}, {seen} visible")
     sys.exit(1 if any(problem for _, _, problem in rows) else 0)
 
 

@@ -7,6 +7,7 @@ import sys
 import click
 
 from settings.model import Settings
+from tasks.cli.listing import counted
 from tasks.cli.prepare import say
 from tasks.edits.paths import shown
 from tasks.runs.plan import Plan, kinds_of
@@ -43,8 +44,8 @@ def summary(plan: Plan, settings: Settings) -> str:
     tokens, jobs = plan.tokens, len(plan.groups)
     simulated = " (simulated: nothing is billed)" if _simulated(settings) else ""
     return (
-        f"{_counted(len(plan.files), 'file')}, about {tokens.input:,} tokens to {plan.model} in "
-        f"{_counted(jobs, 'job')}, and about {tokens.output:,} back; estimated cost: "
+        f"{counted(len(plan.files), 'file')}, about {tokens.input:,} tokens to {plan.model} in "
+        f"{counted(jobs, 'job')}, and about {tokens.output:,} back; estimated cost: "
         f"{plan.cost(settings)}{simulated}"
     )
 
@@ -71,7 +72,3 @@ def confirmed(plan: Plan, settings: Settings, *, yes: bool) -> bool:
             f"nobody is there to ask: add --yes to send {summary(plan, settings)}"
         )
     return True
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("s" if number != 1 else "")

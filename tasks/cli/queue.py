@@ -17,7 +17,9 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--count", default=20, show_default=True, type=click.IntRange(min=1))
+@click.option(
+    "--count", default=20, show_default=True, type=click.IntRange(min=1), help="How many."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a pool.")
 def command(count: int, as_json: bool) -> None:
     """Show the waiting line: place, tenant, class, what is waited for, expected start."""
@@ -35,17 +37,31 @@ def command(count: int, as_json: bool) -> None:
 
 
 def _show(queue: Queue) -> None:
+    from tasks.cli.listing import Column, counted, lines_of, screen_width
+
     click.echo(
-        f"{queue.pool}: {queue.waiting} waiting, {queue.delayed} delayed, {queue.running} running;"
-        f" {queue.workers} worker{'' if queue.workers == 1 else 's'} with {queue.slots} slots"
+        f"{queue.pool}: {queue.waiting:,} waiting, {queue.delayed:,} delayed, "
+        f"{queue.running:,} running; {counted(queue.workers, 'worker')} with "
+        f"{counted(queue.slots, 'slot')}"
     )
-    for job in queue.first:
-        click.echo("  " + "  ".join(_cells(job)))
+    if not queue.first:
+        return
+    columns = (
+        Column(head="place", right=True),
+        Column(head="job"),
+        Column(head="tenant", least=8, goes=2),
+        Column(head="class", goes=1),
+        Column(head="start", least=12),
+        Column(head="waits for", least=12, goes=3),
+    )
+    for line in lines_of(columns, [_cells(job) for job in queue.first], screen_width()):
+        click.echo(line)
 
 
 def _cells(job: Waiting) -> list[str]:
     from worker.log.status import starting_in
 
     place = "-" if job.place is None else str(job.place)
-    starts = "start unknown" if job.starts_s is None else starting_in(job.starts_s)
-    return [place, job.job, job.tenant, job.priority, starts, f"waits for {job.waits_for}"]
+    starts = "unknown" if job.starts_s is None else starting_in(job.starts_s)
+    starts = starts.removeprefix("expected to start ")
+    return [place, job.job, job.tenant, job.priority, starts, job.waits_for]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+
+from tasks.cli.terms import named
 
 if TYPE_CHECKING:
     from datetime import date
@@ -20,14 +23,15 @@ Examples:
 """
 
 _BY = ("day", "tenant", "model", "key", "task", "cause")
-_HEADS = ("attempts", "input", "output", "reasoning", "wasted", "cost")
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--by", type=click.Choice(_BY), default="day", show_default=True)
+@click.option(
+    "--by", type=click.Choice(_BY), default="day", show_default=True, help="What a line stands for."
+)
 @click.option("--since", help="The first day, as 2026-11-30, or 7d.  [default: 30d]")
 @click.option("--until", help="The last day.  [default: today]")
-@click.option("--tenant", help="Only this tenant.")
+@click.option("--tenant", callback=named, help="Only this tenant.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(
     by: By, since: str | None, until: str | None, tenant: str | None, as_json: bool
@@ -80,26 +84,40 @@ def _day(option: str, text: str) -> date:
 
 
 def _print(by: str, sums: list[Sum]) -> None:
-    rows = [(by, *_HEADS), *(_cells(each) for each in sums)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    for name, *amounts, cost in rows:
-        cells = [amount.rjust(width) for amount, width in zip(amounts, widths[1:], strict=True)]
-        click.echo("  ".join([name.ljust(widths[0]), *cells, cost]))
+    from tasks.cli.listing import Column, lines_of, screen_width
+
+    columns = (
+        Column(head=by, least=8),
+        Column(head="attempts", right=True, goes=2),
+        Column(head="input", right=True, goes=3),
+        Column(head="output", right=True),
+        Column(head="reasoning", right=True, goes=1),
+        Column(head="wasted", right=True, goes=4),
+        Column(head="USD", right=True),
+    )
+    for line in lines_of(columns, [_cells(each) for each in sums], screen_width()):
+        click.echo(line)
+    for line in _notes(sums):
+        click.echo(line)
+
+
+def _notes(sums: list[Sum]) -> Iterator[str]:
+    """What the columns do not tell."""
     causes: dict[str, int] = {}
     for each in sums:
         for cause, tokens in each.wasted.items():
             causes[cause] = causes.get(cause, 0) + tokens
+    if unpriced := sum(each.money.unpriced_tokens for each in sums):
+        yield f"?: {unpriced:,} tokens of no known price; add it under [prices] in longstream.toml"
     if causes:
         told = ", ".join(f"{cause} {tokens:,}" for cause, tokens in sorted(causes.items()))
-        click.echo(f"wasted tokens by cause: {told}")
+        yield f"wasted tokens by cause: {told}"
     if estimated := sum(each.money.estimated_tokens for each in sums):
-        click.echo(f"{estimated:,} tokens are estimates: their streams ended before the usage came")
+        yield f"{estimated:,} tokens are estimates: their streams ended before the usage came"
 
 
 def _cells(each: Sum) -> tuple[str, ...]:
-    from tasks.cli.columns import harmless
-    from worker.ledger.totals import amount
+    from worker.ledger.totals import short
 
-    wasted = each.money.wasted_tokens
-    counts = (each.attempts, each.input, each.output, each.reasoning, wasted)
-    return harmless(each.name), *(f"{count:,}" for count in counts), amount(each.money)
+    counts = (each.attempts, each.input, each.output, each.reasoning, each.money.wasted_tokens)
+    return each.name, *(f"{count:,}" for count in counts), short(each.money)

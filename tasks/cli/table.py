@@ -6,6 +6,8 @@ line, and what was done last. They stand in the order of the run.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -26,6 +28,13 @@ _REDRAWS_A_SECOND = 5
 _FRAME = 4
 #: Further down the line nobody looks.
 _FAR = 10**9
+#: Kept free at the end of lines: what a terminal echoes of Ctrl-C must not begin a line of its own,
+#: or the next redraw would start one line too low.
+_ECHO = 4
+_FILE, _STATE = 12, 9
+#: The other columns with the cells each takes, and in which order they go where there is no room.
+_FIGURES = {"line": 6, "thinking": 8, "tokens": 7, "USD": 8, "key": 12}
+_LEAVING = ("key", "USD", "line", "thinking", "tokens")
 
 _STYLES: dict[str, str] = {
     "writing": "bold cyan",
@@ -78,16 +87,19 @@ class TableBoard:
     def table(self) -> Table:
         """The screen as it should be now."""
         rows = self._rows(max(3, self._console.height - _FRAME))
-        table = Table(box=None, pad_edge=False, expand=True, show_footer=False)
+        width = max(1, self._console.width - _ECHO)
+        table = Table(box=None, pad_edge=False, expand=True, show_footer=False, width=width)
         table.add_column("file", ratio=1, no_wrap=True, overflow="ellipsis")
-        table.add_column("state", no_wrap=True, min_width=9)
-        for name in ("line", "thinking", "tokens", "USD"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("key", no_wrap=True, max_width=16, overflow="ellipsis")
+        table.add_column("state", no_wrap=True, min_width=_STATE)
+        heads = _fitting(width)
+        for head in heads:
+            justify: Literal["left", "right"] = "left" if head == "key" else "right"
+            table.add_column(head, justify=justify, no_wrap=True, max_width=16, overflow="ellipsis")
         for view, path in rows:
             state = self._state(view, path)
-            style = _STYLES.get(state, "")
-            table.add_row(Text(shown(path)), Text(state, style), *self._figures(view, path, state))
+            figures = self._figures(view, path, state)
+            told = Text(state, _STYLES.get(state, ""))
+            table.add_row(Text(shown(path)), told, *(figures[head] for head in heads))
         hint = "" if self._closed else "; Ctrl-C leaves it running"
         table.caption = Text(f"{totals(self._scene)}{hint}", "dim")
         table.caption_justify = "left"
@@ -124,15 +136,22 @@ class TableBoard:
         first = next((each for each in view.paths if each not in view.ready), "")
         return "thinking" if path == first and not view.chars else "next"
 
-    def _figures(self, view: JobView, path: str, state: str) -> list[str]:
-        """Place in line, reasoning tokens, tokens, cost, key; of a job in the row it is at."""
+    def _figures(self, view: JobView, path: str, state: str) -> dict[str, str]:
+        """The cells behind the state, by their heads; those of a job in the row it is at."""
         at_it = state in ("writing", "thinking")
         place = f"{view.place + 1:,}" if state == "waiting" and view.place is not None else ""
         thinking = f"{view.thinking:,}" if at_it and view.thinking else ""
         tokens = self._tokens(view, path, state)
         shown_tokens = f"{tokens:,}" if tokens else ""
         key = view.key if at_it or path in view.ready else ""
-        return [place, thinking, shown_tokens, self._cost(tokens), key]
+        cost = self._cost(tokens)
+        return {
+            "line": place,
+            "thinking": thinking,
+            "tokens": shown_tokens,
+            "USD": cost,
+            "key": key,
+        }
 
     def _tokens(self, view: JobView, path: str, state: str) -> int:
         """About how many the file has so far."""
@@ -147,3 +166,14 @@ class TableBoard:
             return ""
         cost = cost_of(Tokens(output=tokens), self._scene.price)
         return "?" if cost.unpriced else small(cost.usd)
+
+
+def _fitting(width: int) -> list[str]:
+    """The heads of the columns there is room for, in their order."""
+    heads = list(_FIGURES)
+    for head in _LEAVING:
+        taken = _FILE + _STATE + sum(_FIGURES[each] + 1 for each in heads) + 1
+        if taken <= width:
+            break
+        heads.remove(head)
+    return heads

@@ -22,6 +22,7 @@ def command(job: str, as_json: bool) -> None:
     import msgspec
 
     from tasks import jobs
+    from tasks.cli.listing import counted
     from tasks.cli.prepare import prepare
 
     prepare()
@@ -38,9 +39,10 @@ def command(job: str, as_json: bool) -> None:
             click.echo(f"job {job_id}: nothing to verify yet, its log has not begun")
             return
         seal = f"sealed as {verdict.outcome}" if verdict.outcome else "not sealed yet"
-        state = "whole" if verdict.ok else f"{len(verdict.findings)} findings"
+        state = "whole" if verdict.ok else counted(len(verdict.findings), "finding")
         click.echo(
-            f"job {job_id}: {state}; {verdict.entries} entries, {verdict.attempts} attempts, "
-            f"{verdict.length} characters, sha256 {verdict.digest[:16]}, {seal}"
+            f"job {job_id}: {state}; {counted(verdict.entries, 'entry', 'entries')}, "
+            f"{counted(verdict.attempts, 'attempt')}, {counted(verdict.length, 'character')}, "
+            f"sha256 {verdict.digest[:16]}, {seal}"
         )
     sys.exit(0 if verdict.ok else 1)

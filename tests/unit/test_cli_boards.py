@@ -80,6 +80,33 @@ def test_a_table_fits_its_screen_and_shows_what_matters_now(screen: Console) -> 
     assert "39" not in "".join(names)
 
 
+@pytest.mark.parametrize("width", [20, 30, 40, 60, 80])
+def test_a_narrow_screen_keeps_the_files_and_gives_up_figures(width: int) -> None:
+    narrow = Console(
+        file=io.StringIO(), width=width, height=12, force_terminal=True, color_system=None
+    )
+    board = TableBoard(scene(running("j", "a.py", chars=400)), narrow)
+    lines = drawn(board, narrow)
+    board.close()
+
+    assert lines[0].split()[:2] == ["file", "state"]
+    assert lines[1].split()[:2] == ["a.py", "writing"]
+    assert ("tokens" in lines[0], "key" in lines[0]) == (width >= 40, width >= 80)
+    assert (
+        " ".join(" ".join(lines[2:]).split()) == f"{totals(board._scene)}; Ctrl-C leaves it running"
+    )
+
+
+def test_an_echo_of_ctrl_c_starts_no_line(screen: Console) -> None:
+    board = TableBoard(scene(running("j", "a.py", chars=400)), screen)
+    paper = Console(file=io.StringIO(), width=screen.width, color_system=None)
+    with paper.capture() as capture:
+        paper.print(board.table())
+    board.close()
+
+    assert max(map(len, capture.get().splitlines())) <= screen.width - len("^C^C")
+
+
 def test_an_unknown_price_is_no_zero(screen: Console) -> None:
     board = TableBoard(scene(running("j", "a.py", chars=400), price=UNKNOWN), screen)
     assert drawn(board, screen)[1].split() == ["a.py", "writing", "100", "?", "k1"]
@@ -97,7 +124,7 @@ def test_sums_add_up_what_ended(capsys: pytest.CaptureFixture[str]) -> None:
     done = {"e.py": FileDone("e.py", "refused", "x")}
     line = totals(scene(ended, running("j", "a.py"), JobView("w", ("w.py",)), done=done))
     assert line == (
-        "run r1: 1 of 3 files done, 1 of 3 jobs ended, 1 run, 1 wait, 1 not taken, "
+        "run r1: 1 of 3 files done, 1 of 3 jobs ended, 1 running, 1 waiting, 1 not taken, "
         "1,500 tokens, 0.0060 USD"
     )
 

@@ -15,7 +15,7 @@ import msgspec
 import redis
 
 from settings.model import Settings
-from worker.ledger.cost import NOTHING, Cost, cost_of
+from worker.ledger.cost import NOTHING, Cost, cost_of, small
 from worker.ledger.spending import Spending
 from worker.log.entries import Tokens
 from worker.store.keys import books_key
@@ -170,6 +170,14 @@ def money_of(spent: Iterable[Spending], settings: Settings) -> Money:
 def amount(money: Money) -> str:
     """The amount in words."""
     return str(Cost(_exact(money.usd), money.unpriced_tokens, money.approximate))
+
+
+def short(money: Money) -> str:
+    """The amount in few characters, in USD: `~1.20 + ?`; the `?` stands for what has no price."""
+    if money.unpriced_tokens and not money.usd:
+        return "?"
+    unknown = " + ?" if money.unpriced_tokens else ""
+    return f"{'~' if money.approximate else ''}{small(_exact(money.usd))}{unknown}"
 
 
 def shown(money: Money) -> str:
