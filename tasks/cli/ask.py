@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import os
 import sys
 from typing import Any
 
 import click
 
-from tasks.cli.terms import Asked, with_terms
+from tasks.cli.terms import Asked, named, with_terms
 
 _EPILOG = """\b
 Examples:
@@ -22,12 +24,16 @@ Exit codes:
   0 completed   1 failed   2 usage   3 incomplete   4 cancelled   130 Ctrl-C
 """
 
+#: As much as the gateway takes, unless told otherwise.
+_MOST_BYTES = 16 * 2**20
+_READ_BYTES = 2**16
+
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("prompt")
-@click.option("--model", default="", help="The model; default: the settings'.")
+@click.option("--model", default="", callback=named, help="The model; default: the settings'.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
 @click.option("--system", help="A system message.")
 @click.option("--max-output-tokens", type=click.IntRange(min=1), help="Stop at this length.")
@@ -81,6 +87,8 @@ def command(
     job_id = jobs.submit(
         "tasks.generate", prompt, job_id=asked.job_id, terms=asked.terms(), **request
     )
+    if asked.job_id is not None:
+        _told_if_another(job_id, prompt)
     if detach:
         click.echo(job_id)
         return
@@ -92,10 +100,37 @@ def command(
     sys.exit(conclude(end, job_id, simulated=simulated))
 
 
+def _told_if_another(job_id: str, prompt: str) -> None:
+    """The same id is the same job, whatever was asked this time; silence would pass its answer off
+    as the answer to this prompt."""
+    from tasks import jobs
+    from tasks.cli.prepare import say
+
+    _, args, _ = jobs.arguments(job_id)
+    if args != [prompt]:
+        say(
+            f"job {job_id} was asked something else before, and this is its answer; another --id "
+            "asks this"
+        )
+
+
 def _standard_input() -> str:
+    """All of it. Raises UsageError as soon as it can be no prompt: stdin may have no end."""
     if sys.stdin.isatty():
         click.echo("longstream: the prompt ends with Ctrl-D", err=True)
+    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    pieces: list[str] = []
+    taken = 0
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        while piece := os.read(sys.stdin.fileno(), _READ_BYTES):
+            pieces.append(decoder.decode(piece))
+            taken += len(piece)
+            if taken > _MOST_BYTES:
+                raise click.UsageError(
+                    f"stdin has more than {_MOST_BYTES:,} bytes: no model takes such a prompt"
+                )
+        pieces.append(decoder.decode(b"", final=True))
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"stdin is not UTF-8 text (byte {error.start})") from error
+        at = taken + error.start
+        raise click.UsageError(f"stdin is not UTF-8 text (near byte {at:,})") from error
+    return "".join(pieces)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tasks.cli.amounts import USD
+from tasks.cli.terms import named
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -28,12 +29,12 @@ Interrupted, by Ctrl-C or worse? The same command goes on where it was, and asks
 """
 
 
-@click.group()
+@click.group(epilog=_EPILOG)
 def command() -> None:
-    """Run files of requests."""
+    """Answer files of requests, in the form of the OpenAI Batch API."""
 
 
-@command.command(epilog=_EPILOG)
+@command.command(epilog=_EPILOG, short_help="Answer every line of a file.")
 @click.argument("requests", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option(
     "-o",
@@ -42,12 +43,15 @@ def command() -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Where the results go, one line a request.",
 )
-@click.option("--tenant", default="default", show_default=True, help="Whose jobs they are.")
+@click.option(
+    "--tenant", default="default", show_default=True, callback=named, help="Whose jobs they are."
+)
 @click.option(
     "--priority",
     type=click.Choice(["urgent", "normal", "bulk"]),
     default="bulk",
     show_default=True,
+    help="Their class in the waiting line.",
 )
 @click.option("--max-cost", type=USD, help="Ask nothing more once this is spent.")
 @click.option(
@@ -81,6 +85,7 @@ def run(
     from tasks.batches.running import Batch, Plan
     from tasks.cli import exits
     from tasks.cli.batch_progress import Shown
+    from tasks.cli.listing import counted
     from tasks.cli.prepare import prepare, say
     from worker.store.connections import opened
 
@@ -106,7 +111,10 @@ def run(
         except KeyboardInterrupt:
             shown.close()
             left = batch.progress.in_flight
-            say(f"interrupted; {left} jobs go on, and the same command collects their answers")
+            say(
+                f"interrupted; {counted(left, 'job')} still out, and the same command collects "
+                "the answers"
+            )
             return exits.INTERRUPTED
     say(shown.ended(done))
     if done.held:

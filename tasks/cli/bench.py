@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tasks.cli import exits
+from tasks.cli.terms import named
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -40,7 +41,13 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--samples", default=5_000, show_default=True, type=click.IntRange(1, 1_000_000))
+@click.option(
+    "--samples",
+    default=5_000,
+    show_default=True,
+    type=click.IntRange(1, 1_000_000),
+    help="How many prompts are sent.",
+)
 @click.option(
     "--concurrency",
     default=50,
@@ -57,6 +64,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 )
 @click.option(
     "--model",
+    callback=named,
     help="Default: the one of the settings. Simulator: only what its tokens are priced as.",
 )
 @click.option("--max-cost", metavar="USD", help="Begin nothing that could pass this sum.")

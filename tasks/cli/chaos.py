@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tasks.cli import exits
+from tasks.cli.terms import named
 
 if TYPE_CHECKING:
     from tasks.local.chaos.run import Report
@@ -28,10 +29,16 @@ _SHOWN = 10
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--jobs", default=50, show_default=True, type=click.IntRange(1, 5000))
-@click.option("--workers", default=3, show_default=True, type=click.IntRange(2, 50))
+@click.option(
+    "--jobs", default=50, show_default=True, type=click.IntRange(1, 5000), help="How many run."
+)
+@click.option(
+    "--workers", default=3, show_default=True, type=click.IntRange(2, 50), help="Who runs them."
+)
 @click.option("--seed", default=1, show_default=True, help="The same seed, the same faults.")
-@click.option("--faults", default="", help="Only these, comma-separated; default: all.")
+@click.option(
+    "--faults", default="", callback=named, help="Only these, comma-separated; default: all."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(jobs: int, workers: int, seed: int, faults: str, as_json: bool) -> None:
     """Run jobs on the simulator while workers, Redis and cables fail, with readers attached.

@@ -14,7 +14,7 @@ import click
 
 from tasks.cli import exits
 from tasks.cli.ask import EFFORTS
-from tasks.cli.terms import Asked, with_terms
+from tasks.cli.terms import Asked, named, with_terms
 
 if TYPE_CHECKING:
     import redis
@@ -47,9 +47,22 @@ Exit codes:
 @click.option("-y", "--yes", is_flag=True, help="Send without asking.")
 @click.option("--diff", is_flag=True, help="Show a diff (default).")
 @click.option("--apply", is_flag=True, help="Write each file over its original once it is ready.")
-@click.option("--out", metavar="DIR", type=click.Path(), help="Write changed files below DIR.")
-@click.option("--patch", metavar="FILE", type=click.Path(), help="Write one patch for `git apply`.")
-@click.option("--branch", metavar="NAME", help="Commit on a new branch; touch nothing else.")
+@click.option(
+    "--out", metavar="DIR", callback=named, type=click.Path(), help="Write changed files below DIR."
+)
+@click.option(
+    "--patch",
+    metavar="FILE",
+    callback=named,
+    type=click.Path(),
+    help="Write one patch for `git apply`.",
+)
+@click.option(
+    "--branch",
+    metavar="NAME",
+    callback=named,
+    help="Commit on a new branch; touch nothing else.",
+)
 @click.option("--check", metavar="CMD", default="", help="Keep only what CMD succeeds with.")
 @click.option(
     "--check-timeout",
@@ -61,10 +74,12 @@ Exit codes:
     help="How long CMD may take.",
 )
 @click.option("--force", is_flag=True, help="Take Python that does not compile, too.")
-@click.option("--model", default="", help="The model; default: the settings'.")
+@click.option("--model", default="", callback=named, help="The model; default: the settings'.")
 @click.option("--effort", type=click.Choice(EFFORTS), help="Reasoning effort; default: low.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and to which model.")
-@click.option("--resume", "run", metavar="RUN", help="A run, or a job, submitted before.")
+@click.option(
+    "--resume", "run", metavar="RUN", callback=named, help="A run, or a job, submitted before."
+)
 @with_terms
 @click.option("--detach", is_flag=True, help="Print the run's id and return.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
@@ -208,6 +223,11 @@ def _agreed(plan: Plan, wanted: Delivery | None, *, yes: bool, dry_run: bool) ->
 
 def _check_first(plan: Plan, wanted: Delivery) -> None:
     """What can not work later is said before anything is sent and paid for."""
+    if wanted.how in ("patch", "out"):
+        from tasks.edits.disk import why_unwritable
+
+        if problem := why_unwritable(Path(wanted.to), tree=wanted.how == "out"):
+            raise click.UsageError(f"--{wanted.how} {wanted.to}: {problem}: name another place")
     if wanted.how == "branch":
         from tasks.runs.branch import Branch
 
@@ -234,6 +254,7 @@ def _begun(
     asked: Asked,
     settings: Settings,
 ) -> Found:
+    from tasks.cli.prepare import say
     from tasks.runs.begin import begin, find
     from tasks.runs.record import Delivery, run_of
     from worker.errors import UnknownJob
@@ -241,7 +262,13 @@ def _begun(
     if asked.job_id is not None:
         # The same id is the same run, as it was sent.
         with suppress(UnknownJob):
-            return find(client, asked.job_id, plan.root)
+            found = find(client, asked.job_id, plan.root)
+            if found.instruction.strip() != instruction.strip():
+                say(
+                    f"run {found.run.id} was told something else before, and this is what came of "
+                    "it; another --id begins a new one"
+                )
+            return found
     run = run_of(
         asked.job_id or os.urandom(6).hex(),
         plan.groups,

@@ -17,6 +17,7 @@ import click
 import msgspec
 import redis
 
+from settings.errors import LongstreamError
 from settings.prices import price_of
 from tasks import jobs
 from tasks.cli.boards import Board, Scene, board_for
@@ -29,6 +30,7 @@ from tasks.cli.prepare import say
 from tasks.cli.sinks import Sink
 from tasks.current import current
 from tasks.edits.blocks import boundary_for
+from tasks.edits.disk import words
 from tasks.edits.reading import AnswerReading
 from tasks.runs.begin import Found
 from tasks.runs.delivery import BAD, Deliverer, FileDone
@@ -110,7 +112,7 @@ def follow_run(
         following.deliverer.sweep()
         shown = _one if found.run.files == 1 else _many
         code = shown(following, client, again, as_objects, simulated)
-        told = following.finish()
+        told = _finished(following, again)
     for line in (*following.deliverer.sweep(), *map(line_of_file, told)):
         say(line)
     if as_objects:
@@ -118,6 +120,16 @@ def follow_run(
     else:
         report(following.deliverer, delivery.how, delivery.to)
     return code or following.code()
+
+
+def _finished(following: Following, again: str) -> list[FileDone]:
+    try:
+        return following.finish()
+    except OSError as error:
+        place = following.delivery.to
+        raise LongstreamError(
+            f"{place} can not be written: {words(error)}; the answers are kept: {again}"
+        ) from error
 
 
 class _Along:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from tasks.cli.terms import named
+
 _EPILOG = """\b
 Examples:
   longstream serve
@@ -14,7 +16,7 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
+@click.option("--host", callback=named, help="The address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="0 takes a free one.  [default: 8700]")
 @click.option("--require-tokens", is_flag=True, help="On loopback as well.")
 @click.option(

@@ -6,9 +6,10 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tasks.cli.amounts import USD
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: As worker.job.terms.OnInterrupt has them; help loads nothing of the worker.
 ON_INTERRUPT = ("auto", "restart", "continue", "fail")
+
+_Typed = TypeVar("_Typed", str, str | None, tuple[str, ...])
 
 _UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
@@ -59,6 +62,26 @@ def seconds_of(typed: str) -> float:
     return seconds
 
 
+def named(context: click.Context, option: click.Parameter, typed: _Typed) -> _Typed:
+    """The callback of an option that names something: empty, as an unset variable makes it, is a
+    mistake that must not pass for the default."""
+    assert option.name is not None
+    source = context.get_parameter_source(option.name)
+    each = typed if isinstance(typed, tuple) else (typed,)
+    if source is ParameterSource.COMMANDLINE and "" in each:
+        raise click.BadParameter("is empty: name one, or leave the option out")
+    return typed
+
+
+def _id(context: click.Context, option: click.Parameter, typed: str | None) -> str | None:
+    """The callback of --id: what is none is refused before anything is started for it."""
+    from worker.store.keys import JOB_ID_SHAPE, is_job_id
+
+    if named(context, option, typed) is not None and not is_job_id(str(typed)):
+        raise click.BadParameter(f"{typed!r} is no job id: {JOB_ID_SHAPE}")
+    return typed
+
+
 def duration(_: click.Context, __: click.Parameter, typed: str | None) -> float | None:
     """The callback of an option that takes one."""
     return None if typed is None else seconds_of(typed)
@@ -90,6 +113,7 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--id",
         "job_id",
+        callback=_id,
         metavar="ID",
         help="The job's id. The same id again is the same job, and nothing is asked twice.",
     )

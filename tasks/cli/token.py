@@ -6,10 +6,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tasks.cli.terms import duration
+from tasks.cli.terms import duration, named
 
 if TYPE_CHECKING:
     from tasks.gateway.tokens import Token
+
+_CREATE = """\b
+Examples:
+  longstream token create --name ci --scope submit --scope read --tenant ci
+  longstream token create --scope read --job 3f9a5b7c1d2e --expires 1h
+  curl -H "Authorization: Bearer $(longstream token create)" http://127.0.0.1:8700/jobs
+"""
+
+_LIST = """\b
+Examples:
+  longstream token list
+  longstream token list --json | jq -r 'select(.scopes == "admin").id'
+
+\b
+In a pipe the columns are separated by tabs: id, name, scopes, tenant, job, expiry.
+"""
+
+_REVOKE = """\b
+Examples:
+  longstream token revoke 5d41402abc4b      its id, as `longstream token list` shows it
+"""
 
 _EPILOG = """\b
 Examples:
@@ -31,7 +52,7 @@ def command() -> None:
     """
 
 
-@command.command("create")
+@command.command("create", epilog=_CREATE)
 @click.option("--name", default="", help="What it is for, for the list.")
 @click.option(
     "--scope",
@@ -40,8 +61,13 @@ def command() -> None:
     type=click.Choice(_SCOPES),
     help="What it allows; may be given several times.  [default: read]",
 )
-@click.option("--tenant", default="", help="Whose jobs it submits and sees; none: everybody's.")
-@click.option("--job", default="", help="The one job it is for.")
+@click.option(
+    "--tenant",
+    default="",
+    callback=named,
+    help="Whose jobs it submits and sees; without it, everybody's.",
+)
+@click.option("--job", default="", callback=named, help="The one job it is for.")
 @click.option("--expires", callback=duration, metavar="TIME", help="As 90s, 15m, 12h or 30d.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def create(
@@ -70,28 +96,45 @@ def create(
     click.echo(text)
 
 
-@command.command("list")
+@command.command("list", epilog=_LIST)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def show(as_json: bool) -> None:
     """List the tokens that are valid, oldest first."""
     import msgspec
 
+    from tasks.cli.listing import screen_width
     from tasks.cli.prepare import say
     from tasks.gateway import tokens
 
     with _store() as client:
-        found = tokens.listed(client)
-    for token in found:
-        shown = _shown(token)
-        if as_json:
-            click.echo(msgspec.json.encode(shown).decode())
-        else:
-            click.echo("\t".join(str(value) or "-" for value in shown.values()))
+        found = [_shown(token) for token in tokens.listed(client)]
     if not found and not as_json:
         say("no tokens yet: `longstream token create` makes one")
+    elif (width := screen_width()) is not None and not as_json:
+        _show(found, width)
+    else:
+        for shown in found:
+            cells = "\t".join(str(value) or "-" for value in shown.values())
+            click.echo(msgspec.json.encode(shown).decode() if as_json else cells)
 
 
-@command.command("revoke")
+def _show(tokens: list[dict[str, Any]], width: int) -> None:
+    from tasks.cli.listing import Column, lines_of
+
+    columns = (
+        Column(head="id"),
+        Column(head="name", least=6, goes=4),
+        Column(head="scopes", least=6),
+        Column(head="tenant", least=6, goes=3),
+        Column(head="job", goes=2),
+        Column(head="expires", goes=1),
+    )
+    rows = [[value or "-" for value in token.values()] for token in tokens]
+    for line in lines_of(columns, rows, width):
+        click.echo(line)
+
+
+@command.command("revoke", epilog=_REVOKE, short_help="Make a token useless, at once.")
 @click.argument("token_id", metavar="ID")
 def revoke(token_id: str) -> None:
     """Make the token with this ID useless, at once; open streams end within seconds."""

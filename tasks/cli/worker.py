@@ -26,7 +26,7 @@ Examples:
 @click.command(epilog=_EPILOG)
 @click.option("--concurrency", type=click.IntRange(1, 2000), help="Streams at a time.")
 @click.option("--check", is_flag=True, help="Prove that this host's workers consume, and exit.")
-@click.option("--loglevel", default="info", show_default=True)
+@click.option("--loglevel", default="info", show_default=True, help="The least that is logged.")
 def command(concurrency: int | None, check: bool, loglevel: str) -> None:
     """Run a worker until SIGTERM or Ctrl-C, then hand back what it has not finished."""
     from settings import load

@@ -70,6 +70,28 @@ def is_read_only(path: Path, status: os.stat_result) -> bool:
     return not status.st_mode & 0o222 or not os.access(path, os.W_OK)
 
 
+def why_unwritable(target: Path, *, tree: bool = False) -> str:
+    """Why no file can be put at `target`, or below it for a `tree`; empty: nothing speaks against
+    it. Tells it beforehand, so a file system that fills up is still met later."""
+    real = Path(os.path.realpath(target))
+    if tree:
+        while not os.path.lexists(real):
+            real = real.parent
+    elif real.exists():
+        if not real.is_file():
+            return "is not a regular file"
+        real = real.parent
+    else:
+        real = real.parent
+        if not real.exists():
+            return f"there is no directory {real}"
+    if not real.is_dir():
+        return f"{real} is not a directory"
+    if not os.access(real, os.W_OK | os.X_OK):
+        return f"the directory {real} can not be written in"
+    return ""
+
+
 def words(error: OSError) -> str:
     """The system's reason, without the path it repeats."""
     return (error.strerror or "unknown reason").lower()

@@ -64,10 +64,35 @@ def test_wrong_usage(cli: Cli, arguments: list[str], names: str, advises: str) -
     assert advises in done.complaint
 
 
-def test_a_prompt_from_stdin_must_be_text(cli: Cli) -> None:
-    done = cli.run("ask", "-", stdin=b"\xff\xfe\x00")
+@pytest.mark.parametrize(
+    ("device", "complaint"),
+    [("/dev/urandom", "stdin is not UTF-8 text"), ("/dev/zero", "stdin has more than")],
+)
+def test_a_prompt_from_stdin_must_be_text_and_have_an_end(
+    cli: Cli, device: str, complaint: str
+) -> None:
+    with Path(device).open("rb") as endless, cli.start("ask", "-", stdin=endless) as process:
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert complaint in err.decode()
+
+
+@pytest.mark.parametrize(
+    ("option", "place", "complaint"),
+    [
+        ("--patch", "no/such.patch", "there is no directory"),
+        ("--patch", ".", "is not a regular file"),
+        ("--out", "app.py/below", "is not a directory"),
+    ],
+)
+def test_a_place_that_can_not_be_written_is_refused_before_anything_is_sent(
+    cli: Cli, option: str, place: str, complaint: str
+) -> None:
+    done = cli.run("refactor", "app.py", "-m", "x", option, place)
     assert done.code == 2
-    assert "stdin is not UTF-8" in done.complaint
+    assert f"{option} " in done.complaint
+    assert complaint in done.complaint
+    assert "name another place" in done.complaint
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,8 @@ def test_a_submit_may_say_on_which_terms_and_under_which_id(cli: Cli, source: Pa
     asked = cli.truth()["id"]
     again = cli.run("ask", "something else", *terms)
     assert (first.code, again.code, again.out, cli.truth()["id"]) == (0, 0, first.out, asked)
+    told = "job mine-1 was asked something else before"
+    assert (told in first.err, told in again.err) == (False, True)
     record = json.loads(cli.run("show", "mine-1", "--json").out)
     assert record["on_interrupt"] == "fail"
     assert 7_190_000 < record["deadline_ms"] - record["created_ms"] <= 7_200_000

@@ -7,7 +7,6 @@ cannot know what to do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from worker.admission import line
 from worker.job.submission import Submission
 from worker.seeing.tracing import submitting
 from worker.store.connections import now_ms
-from worker.store.keys import JOBS, SUBMITTING, job_keys
+from worker.store.keys import JOB_ID_SHAPE, JOBS, SUBMITTING, is_job_id, job_keys
 from worker.store.scripts import script
 
 _NOTE = script("worker.log", "note")
@@ -36,8 +35,6 @@ _PLACE = ("state", "pool", "ticket", "due_ms")
 
 #: A command, or the call of a script.
 Step = list[Any] | line.Call
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 
 
 class StoreFull(LongstreamError):
@@ -81,10 +78,8 @@ def submit_all(client: redis.Redis, jobs: Sequence[Submission]) -> None:
 
 
 def _checked(job: Submission) -> line.Ticket:
-    if not _ID.fullmatch(job.job_id):
-        raise LongstreamError(
-            f"not a job id: {job.job_id!r}; letters, digits and ._:- up to 128 of them can be one"
-        )
+    if not is_job_id(job.job_id):
+        raise LongstreamError(f"not a job id: {job.job_id!r}; {JOB_ID_SHAPE}")
     return job.ticket()
 
 

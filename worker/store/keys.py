@@ -9,6 +9,7 @@ Everything of a job has a TTL from its seal on. What has none while nothing runs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -31,6 +32,16 @@ ENTERED = "ls:{books}:entered"
 def books_key(day: str) -> str:
     """What was spent on a UTC day: a hash, gone when its retention is over."""
     return f"ls:{{books}}:{day}"
+
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+#: In words, for who chose another.
+JOB_ID_SHAPE = "letters, digits and ._:- can be one, up to 128 of them, and no sign comes first"
+
+
+def is_job_id(text: str) -> bool:
+    """Whether a job can have this id."""
+    return _JOB_ID.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
