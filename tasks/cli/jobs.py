@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from worker.records import Record
+    from worker.job.records import Record
 
 _EPILOG = """\b
 Examples:
