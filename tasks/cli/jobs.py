@@ -66,7 +66,7 @@ def _show(records: list[Record], width: int) -> None:
     from tasks.cli.listing import Column, lines_of
 
     columns = (
-        Column(head="job"),
+        Column(head="job", least=12),
         Column(head="state"),
         Column(head="what", least=8),
         Column(head="model", least=8, goes=3),

@@ -1,7 +1,7 @@
 """Lists on a terminal: one line a row, aligned, and readable on a narrow one as well.
 
 Where there is no room, columns that may be cut lose their ends first, and then whole columns go,
-those that tell least before the others. What is there to be copied, such as an id, is never cut.
+those that tell least before the others. An id keeps so much of its start as is enough to name it.
 """
 
 from __future__ import annotations
@@ -79,14 +79,15 @@ def _room(columns: Sequence[Column], widths: Sequence[int], width: int | None) -
 
 
 def _cut(columns: Sequence[Column], shown: dict[int, int], width: int) -> bool:
-    """Whether the columns fit, once those that may be are cut, the last of them first."""
+    """Whether the columns fit, once those that may be are cut, from the one with most to give."""
     over = sum(shown.values()) + len(_GAP) * (len(shown) - 1) - width
-    for at in reversed(list(shown)):
-        least = max(columns[at].least, len(columns[at].head))
-        if over > 0 and columns[at].least and least < shown[at]:
-            less = min(over, shown[at] - least)
-            shown[at] -= less
-            over -= less
+    least = {at: max(columns[at].least, len(columns[at].head)) for at in shown if columns[at].least}
+    while over > 0 and least:
+        at = max(least, key=lambda each: shown[each] - least[each])
+        if shown[at] <= least[at]:
+            break
+        shown[at] -= 1
+        over -= 1
     return over <= 0
 
 

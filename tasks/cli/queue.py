@@ -48,7 +48,7 @@ def _show(queue: Queue) -> None:
         return
     columns = (
         Column(head="place", right=True),
-        Column(head="job"),
+        Column(head="job", least=12),
         Column(head="tenant", least=8, goes=2),
         Column(head="class", goes=1),
         Column(head="start", least=12),

@@ -67,7 +67,7 @@ def _about(record: Record) -> Iterator[tuple[str, str]]:
     yield "ended", _time(record.ended_ms)
     yield "due", _time(record.due_ms)
     yield "deadline", _time(record.deadline_ms)
-    yield "if cut", record.on_interrupt
+    yield "on interrupt", record.on_interrupt
 
 
 def _because(record: Record) -> str:
@@ -94,7 +94,7 @@ def _spent(record: Record) -> Iterator[tuple[str, str]]:
         said = [_tokens(each.tokens)]
         said += [f"wasted: {each.wasted}"] if each.wasted else []
         said += ["an estimate"] if each.estimated else []
-        yield f"  attempt {each.attempt}", f"{', '.join(said)} ({each.model}, key {each.key})"
+        yield f"  attempt {each.attempt}", f"{', '.join(said)}; {each.model}, key {each.key}"
 
 
 def _tokens(used: Tokens) -> str:

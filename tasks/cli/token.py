@@ -126,7 +126,7 @@ def _show(tokens: list[dict[str, Any]], width: int) -> None:
         Column(head="name", least=6, goes=4),
         Column(head="scopes", least=6),
         Column(head="tenant", least=6, goes=3),
-        Column(head="job", goes=2),
+        Column(head="job", least=12, goes=2),
         Column(head="expires", goes=1),
     )
     rows = [[value or "-" for value in token.values()] for token in tokens]
