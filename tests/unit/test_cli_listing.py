@@ -30,9 +30,9 @@ def test_numbers_stand_below_each_other_and_nothing_trails() -> None:
 
 def test_ends_are_cut_before_columns_go() -> None:
     assert lines_of(COLUMNS, ROWS, 50) == [
-        "job           what          model      characters",
-        "review-42     generate      gpt-5.5-…       1,433",
-        "5010fe7d199c  refactor sr…  sim:slow            -",
+        "job           what         model        characters",
+        "review-42     generate     gpt-5.5-co…       1,433",
+        "5010fe7d199c  refactor s…  sim:slow              -",
     ]
 
 
