@@ -16,7 +16,7 @@ from worker.log.view import Followed
 
 _REF = "#/components/schemas/{name}"
 #: What every operation may answer, and what those that take a token or a body may as well.
-_ALWAYS = ("cross_site", "unknown_host", "failed", "store_unreachable")
+_ALWAYS = ("cross_site", "unknown_host", "failed", "store_refused", "store_unreachable")
 _WITH_TOKEN = ("unauthorized", "forbidden", "too_many_failures")
 _WITH_JOB = ("unknown_job",)
 _WITH_QUERY = ("malformed",)

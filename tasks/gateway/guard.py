@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from settings.model import Settings
 from tasks.gateway.callers import Callers
-from tasks.gateway.problems import Problem
+from tasks.gateway.problems import Problem, problem_of
 
 _LOCAL_NAMES = frozenset({"127.0.0.1", "::1"})
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -72,17 +72,15 @@ class Guard:
             self._require_known_host(headers)
             _require_same_site(scope, headers)
             state["grant"] = await self._callers.grant(scope, headers, scope["app"].state.hub)
-        except Problem as problem:
-            await problem.response()(scope, receive, secured)
-            return
-        try:
             await self._app(scope, receive, secured)
-        except Exception:
+        except Exception as error:
             if state.get("status") is not None:
                 raise
-            _log.exception("gateway.failed", path=_path_of(state))
-            failed = Problem("failed", "this is a bug; the gateway's log says more")
-            await failed.response()(scope, receive, secured)
+            problem = problem_of(error)
+            if problem is None:
+                _log.exception("gateway.failed", path=_path_of(state))
+                problem = Problem("failed", "this is a bug; the gateway's log says more")
+            await problem.response()(scope, receive, secured)
 
     def _require_known_host(self, headers: Headers) -> None:
         if not self._open:

@@ -13,11 +13,12 @@ import redis
 from starlette.responses import Response
 
 from settings.errors import LongstreamError, SettingsError
-from worker.errors import UnknownJob
+from worker.errors import StoreError, UnknownJob
 from worker.job.submitting import StoreFull
 from worker.log.cursor import CursorError
 from worker.log.follow import LogExpired, Trimmed
 from worker.store.connections import StoreUnreachable
+from worker.store.faults import forbids, passes, words_of
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -41,6 +42,7 @@ CODES: dict[str, tuple[int, str]] = {
     "invalid": (422, "The request can not be carried out"),
     "too_many_failures": (429, "Too many refused tokens"),
     "failed": (500, "The gateway failed"),
+    "store_refused": (500, "Redis refuses for good what was asked"),
     "store_full": (507, "Redis is full"),
     "store_unreachable": (503, "Redis does not answer"),
     "too_many_readers": (503, "The gateway has no room for another reader"),
@@ -79,6 +81,17 @@ class Problem(Exception):
         )
 
 
+#: Errors that speak for themselves; the first that fits.
+_PLAIN: tuple[tuple[type[LongstreamError], str], ...] = (
+    (LogExpired, "expired"),
+    (UnknownJob, "unknown_job"),
+    (CursorError, "invalid_cursor"),
+    (StoreFull, "store_full"),
+    (StoreError, "store_refused"),
+    (LongstreamError, "invalid"),
+)
+
+
 def problem_of(error: Exception) -> Problem | None:
     """What a caller is told of an error of ours; None for one that nobody foresaw."""
     match error:
@@ -86,21 +99,18 @@ def problem_of(error: Exception) -> Problem | None:
             return error
         case Trimmed():
             return Problem("trimmed", str(error), upto=str(error.upto))
-        case LogExpired():
-            return Problem("expired", str(error))
-        case UnknownJob():
-            return Problem("unknown_job", str(error))
-        case CursorError():
-            return Problem("invalid_cursor", str(error))
-        case StoreFull():
-            return Problem("store_full", str(error))
-        case StoreUnreachable():
-            # Its message names the server, which is nobody's business but the operator's.
-            return Problem("store_unreachable", headers={"Retry-After": "2"})
         case SettingsError():
             return Problem("invalid", "; ".join(map(str, error.problems)))
-        case LongstreamError():
-            return Problem("invalid", str(error))
-        case redis.ConnectionError() | redis.TimeoutError() | redis.ResponseError():
-            return Problem("store_unreachable", headers={"Retry-After": "2"})
-    return None
+        case StoreUnreachable():
+            # Its message names the server, which is nobody's business but the operator's.
+            return _unreachable()
+        case redis.RedisError() if passes(error) or forbids(error):
+            return _unreachable()
+        case redis.ResponseError():
+            return Problem("store_refused", words_of(error))
+    code = next((code for kind, code in _PLAIN if isinstance(error, kind)), None)
+    return None if code is None else Problem(code, str(error))
+
+
+def _unreachable() -> Problem:
+    return Problem("store_unreachable", headers={"Retry-After": "2"})

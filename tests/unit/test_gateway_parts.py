@@ -10,9 +10,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import redis
 from hypothesis import given, strategies as st
 from starlette.requests import Request
 
+from settings.errors import LongstreamError
 from settings.model import GatewaySettings, Settings
 from tasks.gateway.access import LOCAL, Grant
 from tasks.gateway.frames import HEARTBEAT, RETRY, frame_of
@@ -22,13 +24,13 @@ from tasks.gateway.operations import Call
 from tasks.gateway.page.diffs import changes_of
 from tasks.gateway.page.rendering import brief, rendered
 from tasks.gateway.page.story import story_of
-from tasks.gateway.problems import Problem
+from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.responses import OPERATIONS as RESPONSES, Asked, ResponseEvents
 from tasks.gateway.serving import needs_tokens
 from tasks.gateway.shapes import Generate
 from tasks.gateway.streams import HEARTBEAT_S, STALL_S, Awaiting, EventStream, Streams
 from tests.harness.logs import LogMaker, restarted
-from worker.errors import StoreRefused
+from worker.errors import StoreRefused, UnknownJob
 from worker.job.records import Record, State
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.entries import Mode
@@ -114,6 +116,31 @@ async def test_a_silent_stream_says_that_it_lives() -> None:
     assert client.sent[-1] == HEARTBEAT
     client.left.set()
     await asyncio.wait_for(task, 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status"),
+    [
+        (StoreRefused("ResponseError: WRONGTYPE"), "store_refused", 500),
+        (redis.ResponseError("WRONGTYPE wrong kind of value"), "store_refused", 500),
+        (redis.ResponseError("LOADING the dataset"), "store_unreachable", 503),
+        (redis.exceptions.NoPermissionError("no"), "store_unreachable", 503),
+        (redis.ConnectionError("gone"), "store_unreachable", 503),
+        (UnknownJob("no job x"), "unknown_job", 404),
+        (LongstreamError("the prompt is empty"), "invalid", 422),
+    ],
+)
+def test_what_the_store_does_is_no_fault_of_the_request(
+    error: Exception, code: str, status: int
+) -> None:
+    problem = problem_of(error)
+    assert problem is not None
+    assert (problem.code, problem.status) == (code, status)
+    assert ("Retry-After" in problem.headers) == (status == 503)
+
+
+def test_an_error_nobody_foresaw_is_no_problem_of_the_caller() -> None:
+    assert problem_of(KeyError("x")) is None
 
 
 async def test_a_stream_whose_token_is_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:
