@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from tasks.batches.bodies import URLS, BodyError, request_of
@@ -19,6 +23,7 @@ LINE_BYTES = 10 * 2**20
 _BOM = b"\xef\xbb\xbf"
 _DIGEST_BYTES = 4
 _ID_CHARS = 512
+_CHUNK = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,28 @@ def read(file: IO[bytes]) -> Iterator[Asked | Fault]:
             yield _parsed(number, raw, seen)
     finally:
         seen.close()
+
+
+@contextmanager
+def rereadable(file: IO[bytes], folder: Path) -> Iterator[IO[bytes]]:
+    """The file, or when that is a pipe, all of it in a nameless file of `folder`."""
+    if file.seekable():
+        yield file
+        return
+    with tempfile.TemporaryFile(dir=folder) as copy:
+        shutil.copyfileobj(file, copy)
+        copy.seek(0)
+        yield copy
+
+
+def count(file: IO[bytes]) -> int:
+    """All lines, blank ones included; leaves the file at its start."""
+    lines, last = 0, b"\n"
+    while chunk := file.read(_CHUNK):
+        lines += chunk.count(b"\n")
+        last = chunk
+    file.seek(0)
+    return lines + (not last.endswith(b"\n"))
 
 
 def numbers(file: IO[bytes]) -> Iterator[int]:

@@ -27,6 +27,7 @@ from worker.job.submission import Submission
 from worker.job.submitting import StoreFull, submit
 from worker.ledger.allowed import BudgetSpent, refuse_spent
 from worker.ledger.cost import NOTHING, Cost, cost_of
+from worker.ledger.totals import cost_of_all
 from worker.log import reader
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
@@ -93,7 +94,8 @@ class Batch:
         )
 
     def run(self, file: IO[bytes]) -> Progress:
-        """Ask for every line that has no answer yet. Ctrl-C leaves what is in flight running."""
+        """Ask for every line that has no answer yet. Ctrl-C leaves what is in flight running.
+        `file` can be read again (`lines.rereadable`)."""
         self._check_earlier_runs(file)
         if self._plan.max_cost is not None:
             self._count_earlier_runs()
@@ -112,20 +114,23 @@ class Batch:
         return self.progress
 
     def _check_earlier_runs(self, file: IO[bytes]) -> None:
-        """Raises Taken before anything is asked. A pipe can not be read twice, and is taken as it
-        comes."""
-        if self._output.written and file.seekable():
+        """Raises Taken before anything is asked."""
+        if self._output.written:
             self._output.check_against(lines.numbers(file))
             file.seek(0)
 
     def _count_earlier_runs(self) -> None:
         """The limit is the whole batch's, however often it is begun again."""
+        earlier = self._output.lost_usd
         for record in self._output.records():
-            if (response := record["response"]) is not None:
+            if (error := record["error"]) is not None:
+                earlier += Decimal(str(error.get("cost_usd", 0)))
+            elif (response := record["response"]) is not None:
                 body = response["body"]
                 tokens = tokens_in(body["usage"])
                 self.progress.cost += cost_of(tokens, self._settings.price(body["model"]))
                 self._ended += 1
+        self.progress.cost += Cost(earlier)
 
     def _wanted(self, file: IO[bytes]) -> Iterator[Asked]:
         for line in lines.read(file):
@@ -216,17 +221,17 @@ class Batch:
         if record is None:
             self._write(asked, output.failure(asked, "expired", "its job is past retention"))
             return
-        for spent in record.spent:
-            price = self._settings.price(spent.model)
-            self.progress.cost += cost_of(spent.tokens, price)
-        self._write(asked, self._record(asked, record))
+        cost = cost_of_all(record.spent, self._settings)
+        self.progress.cost += cost
+        self._write(asked, self._record(asked, record, cost.usd))
         if not self._plan.keep:
             release(self._client, record.id)
 
-    def _record(self, asked: Asked, record: Record) -> dict[str, Any]:
+    def _record(self, asked: Asked, record: Record, cost_usd: Decimal) -> dict[str, Any]:
         finish = _FINISH.get(Outcome(record.outcome))
         if finish is None:
-            return output.failure(asked, record.outcome, record.reason or record.outcome)
+            why = record.reason or record.outcome
+            return output.failure(asked, record.outcome, why, cost_usd)
         result = record.result
         if not isinstance(result, dict):
             result = {"text": reader.text_of(self._client, record.id)}

@@ -17,6 +17,8 @@ _EPILOG = """\b
 Examples:
   longstream batch run requests.jsonl -o results.jsonl
   longstream batch run requests.jsonl -o results.jsonl --max-cost 20 --tenant reports
+  longstream batch run requests.jsonl -o results.jsonl --retry-errors
+  make-requests | longstream batch run - -o results.jsonl
   jq -r 'select(.error) | [.error.line, .error.message] | @tsv' results.jsonl
 
 \b
@@ -35,7 +37,9 @@ def command() -> None:
 
 
 @command.command(epilog=_EPILOG, short_help="Answer every line of a file.")
-@click.argument("requests", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument(
+    "requests", type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+)
 @click.option(
     "-o",
     "--output",
@@ -64,6 +68,7 @@ def command() -> None:
 @click.option(
     "--dry-run", is_flag=True, help="Say what would be asked of which model; ask nothing."
 )
+@click.option("--retry-errors", is_flag=True, help="Ask again for the lines that have an error.")
 @click.option("--keep", is_flag=True, help="Keep jobs as long as others, not five minutes.")
 def run(
     requests: Path,
@@ -73,14 +78,16 @@ def run(
     max_cost: Decimal | None,
     window: int,
     dry_run: bool,
+    retry_errors: bool,
     keep: bool,
 ) -> int:
-    """Answer every line of REQUESTS, in the form of the OpenAI Batch API.
+    """Answer every line of REQUESTS, in the form of the OpenAI Batch API; - is the input.
 
     A line that is no request gets an error with its number, and stops nothing. The answers come in
     the order in which they end. Exit codes: 0 all answered, 1 some lines have an error, 3 stopped
     by --max-cost.
     """
+    from tasks.batches.lines import count, rereadable
     from tasks.batches.output import Output
     from tasks.batches.running import Batch, Plan
     from tasks.cli import exits
@@ -95,14 +102,16 @@ def run(
     if dry_run:
         from tasks.cli.batch_plan import show_plan
 
-        show_plan(requests)
+        with click.open_file(str(requests), "rb") as source:
+            show_plan(source)
         return 0
     settings = prepare(serving=True)
     assert settings.redis_url is not None
     with (
-        requests.open("rb") as file,
-        Output(output) as results,
-        Shown(requests) as shown,
+        click.open_file(str(requests), "rb") as source,
+        Output(output, retry=retry_errors) as results,
+        rereadable(source, output.parent) as file,
+        Shown(count(file)) as shown,
         opened(settings.redis_url) as client,
     ):
         batch = Batch(client, settings, results, plan, shown.step)
@@ -120,4 +129,6 @@ def run(
     if done.held:
         say(f"{done.held}; then the same command goes on")
         return exits.OUTCOMES["incomplete"]
+    if done.failed:
+        say("--retry-errors asks for the lines with an error again")
     return exits.FAILED if done.failed else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from typing import IO
 
 import click
 
@@ -14,25 +14,24 @@ from tasks.cli.columns import harmless
 from tasks.submitting import routed_prompt
 
 
-def show_plan(requests: Path) -> None:
+def show_plan(requests: IO[bytes]) -> None:
     """One line for each model and rule, then the lines that would have an error."""
     settings = load()
     jobs: Counter[tuple[str, str]] = Counter()
     tokens: Counter[tuple[str, str]] = Counter()
     faults: Counter[str] = Counter()
-    with requests.open("rb") as file:
-        for line in read(file):
-            if isinstance(line, Fault):
-                faults[line.code] += 1
-                continue
-            try:
-                choice, prompt = routed_prompt(settings, "tasks.batch", (line.url, line.body))
-            except LongstreamError:
-                faults["not_submitted"] += 1
-                continue
-            at = choice.model, choice.why
-            jobs[at] += 1
-            tokens[at] += prompt
+    for line in read(requests):
+        if isinstance(line, Fault):
+            faults[line.code] += 1
+            continue
+        try:
+            choice, prompt = routed_prompt(settings, "tasks.batch", (line.url, line.body))
+        except LongstreamError:
+            faults["not_submitted"] += 1
+            continue
+        at = choice.model, choice.why
+        jobs[at] += 1
+        tokens[at] += prompt
     for (model, why), count in jobs.most_common():
         about = f"{tokens[model, why]:,} tokens of prompts, as estimated"
         click.echo(f"{count:,} of {harmless(model)} ({why}): {about}")

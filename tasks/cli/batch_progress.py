@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,14 +16,13 @@ if TYPE_CHECKING:
 
 #: Between two lines in a pipe, and two looks of a bar, in seconds.
 _LINE_S, _BAR_S = 5.0, 0.1
-_CHUNK = 2**20
 
 
 class Shown:
-    """Counts the lines of the requests first, so that it can tell what is left."""
+    """`lines`: how many the requests have. Blank ones among them make no difference to speak of."""
 
-    def __init__(self, requests: Path) -> None:
-        self._total = _lines_of(requests)
+    def __init__(self, lines: int) -> None:
+        self._total = lines
         self._began = time.monotonic()
         self._shown_at = self._began
         self._bar: Any = None
@@ -84,16 +82,6 @@ class Shown:
         left_s = (self._total - progress.written) * (now - self._began) / new
         minutes, seconds = divmod(int(left_s), 60)
         return f"; about {minutes // 60}:{minutes % 60:02}:{seconds:02} left"
-
-
-def _lines_of(path: Path) -> int:
-    """Lines that are not blank are fewer; nobody minds."""
-    lines, last = 0, b"\n"
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            lines += chunk.count(b"\n")
-            last = chunk
-    return lines + (not last.endswith(b"\n"))
 
 
 def _bar(total: int) -> tuple[Any, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from settings.errors import LongstreamError
@@ -39,8 +40,15 @@ def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 def replace_file(target: Path, data: bytes, like: os.stat_result | None) -> None:
     """Put `data` at `target`. `like`: the status of the file it replaces; None creates one."""
+    with replacing(target, like) as descriptor:
+        write_all(descriptor, data)
+
+
+@contextlib.contextmanager
+def replacing(target: Path, like: os.stat_result | None) -> Iterator[int]:
+    """As `replace_file`, with what is written to the descriptor meanwhile."""
     with temporary_file(target.parent) as (descriptor, temporary):
-        _write(descriptor, data)
+        yield descriptor
         if like is not None:
             _take_owner_and_mode(descriptor, like)
         os.fsync(descriptor)
@@ -97,7 +105,7 @@ def words(error: OSError) -> str:
     return (error.strerror or "unknown reason").lower()
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]

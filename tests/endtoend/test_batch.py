@@ -40,21 +40,26 @@ class Command:
         self.cluster = cluster
         self.output = cluster.state / "results.jsonl"
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        path = self.cluster.state / "requests.jsonl"
-        command = [sys.executable, "-m", "tasks.cli", "batch", "run", str(path)]
+    def start(self, *arguments: str, source: str = "requests.jsonl") -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tasks.cli", "batch", "run", source]
         return subprocess.Popen(
             [*command, "-o", str(self.output), *arguments],
             cwd=self.cluster.state,
             env=self.cluster.environ | {"PYTHONPATH": str(ROOT)},
             stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if source == "requests.jsonl" else subprocess.PIPE,
             text=True,
         )
 
     def run(self, *arguments: str) -> tuple[int, str]:
         with self.start(*arguments) as process:
             _, said = process.communicate(timeout=60)
+        return process.returncode, said
+
+    def piped(self, *lines: bytes, source: str = "-") -> tuple[int, str]:
+        """The requests through a pipe."""
+        with self.start(source=source) as process:
+            _, said = process.communicate(b"\n".join(lines).decode(), timeout=60)
         return process.returncode, said
 
     def records(self) -> list[dict[str, Any]]:
@@ -99,6 +104,41 @@ def test_every_line_is_answered_once_and_a_faulty_one_stops_nothing(cluster: Clu
         assert (code, command.records()) == (1, records)
         assert "results.jsonl answers lines that the requests do not have" in said
     assert asked(cluster) == 37
+
+
+def test_a_pipe_is_checked_like_a_file_and_errors_are_asked_again(cluster: Cluster) -> None:
+    cluster.worker()
+    command = Command(cluster)
+    refused = line(3, model="sim:r5-400")
+
+    code, said = command.piped(line(1), b"{broken", refused)
+    assert code == 1, said
+    assert "3 lines done; 2 with an error" in said
+    assert "--retry-errors asks for the lines with an error again" in said
+    records = command.records()
+    code, said = command.piped(line(1), b"{broken", b"", line(4), source="/dev/stdin")
+    assert (code, command.records()) == (1, records)
+    assert "results.jsonl answers lines that the requests do not have" in said
+    code, said = command.piped(line(1), line(2), refused)
+    assert (code, command.records()) == (1, records)
+    assert "line 2 of the requests has changed" in said
+    assert "--retry-errors" in said
+    before = asked(cluster)
+
+    mended = cluster.state / "requests.jsonl"
+    mended.write_bytes(b"\n".join((line(1), line(2), refused, line(4))))
+    code, said = command.run("--retry-errors")
+
+    assert code == 1, said
+    assert "4 lines done; 1 with an error, 1 from before" in said
+    assert {r["custom_id"]: r["error"] is None for r in command.records()} == {
+        "c-1": True,
+        "c-2": True,
+        "c-3": False,
+        "c-4": True,
+    }
+    assert len(command.records()) == 4
+    assert asked(cluster) == before + 3, "the refused one is asked again, and not looked up"
 
 
 @pytest.mark.slow
