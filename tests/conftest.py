@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ from worker.store.connections import connect, connect_async
 #: A timing is no claim: on a busy machine a single example may take long.
 hypothesis.settings.register_profile("longstream", deadline=None)
 hypothesis.settings.load_profile("longstream")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are nobody's garbage, and are not searched again in each of them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
