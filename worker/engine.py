@@ -145,6 +145,11 @@ class Engine:
         """Seconds since the loop last turned. A loop that hangs must lose its leases."""
         return time.monotonic() - self._turned_at
 
+    @property
+    def turns(self) -> bool:
+        """Whether the loop is seen to turn."""
+        return self.idle_s() < self.settings.worker.lease_s / 2
+
     def _wait(self, coroutine: Coroutine[Any, Any, T], given_up: T) -> T:
         """What the coroutine returns; `given_up` when the store is away, and the time is over."""
         try:

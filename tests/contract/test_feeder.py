@@ -22,6 +22,7 @@ def feeder(
     settings: Settings,
     publish: Callable[..., None] = lambda *_: None,
     running: Callable[[], int] | None = None,
+    listening: Callable[[], bool] = lambda: True,
 ) -> Feeder:
     """One that has nothing to cancel, to discard or to revive."""
     return Feeder(
@@ -33,6 +34,7 @@ def feeder(
         discard=lambda _: None,
         revive=lambda _: 0,
         running=running,
+        listening=listening,
     )
 
 
@@ -109,3 +111,26 @@ def test_a_worker_takes_no_more_jobs_than_it_can_begin_in_time(store: Store) -> 
     wait_until("the rest", lambda: len(handed) == 168)
     feeding.close()
     assert len(handed) == 168
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+def test_a_worker_that_is_cut_off_from_the_broker_leaves_jobs_to_others(store: Store) -> None:
+    """What it was handed would wait for its hand-off time; it takes jobs again when it can."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    line.submit("j")
+    listens, handed = [False], []
+    feeding = feeder(
+        replace(line.settings, redis_url=store.url),
+        publish=lambda _, lease: handed.append(lease.job_id),
+        running=lambda: 0,
+        listening=lambda: listens[0],
+    )
+    feeding.start()
+    calls = feeding._granted
+    asked: list[int] = []
+    feeding._granted = lambda *args: asked.append(1) or calls(*args)  # type: ignore[method-assign, func-returns-value]
+    wait_until("it has asked twice", lambda: len(asked) > 1)
+    assert handed == []
+    listens[0] = True
+    wait_until("it takes the job", lambda: handed == ["j"])
+    feeding.close()

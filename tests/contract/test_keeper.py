@@ -31,8 +31,7 @@ class Streams:
     draining: bool = False
     worker: str = "w1"
 
-    def idle_s(self) -> float:
-        return 0.0
+    turns: bool = True
 
     def held(self) -> list[Held]:
         return [Held(lease, "a") for lease in self.leases]

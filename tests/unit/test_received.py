@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from billiard.einfo import ExceptionInfo
 from celery.exceptions import Ignore
+from celery.worker.consumer import Consumer
 
 from settings import load
 from tasks.application import app
@@ -17,7 +18,7 @@ from tasks.generate import generate
 from tests.harness.celery_app import client_of
 from worker.messages.message import plain_message
 from worker.messages.publish import LEASE_HEADER
-from worker.messages.received import QuietRequest
+from worker.messages.received import LISTENING, QuietRequest, ToughConsumer
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,3 +82,17 @@ def test_a_message_with_a_lease_is_acknowledged_when_it_begins() -> None:
 
 def test_no_message_waits_for_its_time_in_the_memory_of_a_worker() -> None:
     assert received(Acked(), eta="2100-01-01T00:00:00+00:00").eta is None
+
+
+def test_a_consumer_that_is_cut_off_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Exception] = []
+    cut = OSError("cut")
+    monkeypatch.setattr(
+        Consumer, "on_connection_error_after_connected", lambda _, error: told.append(error)
+    )
+    consumer = object.__new__(ToughConsumer)
+    consumer.on_ready()
+    assert LISTENING.is_set()
+    consumer.on_connection_error_after_connected(cut)
+    assert not LISTENING.is_set()
+    assert told == [cut]

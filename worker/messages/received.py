@@ -12,6 +12,7 @@ behind that; should its worker die in between, `revive` brings it back.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -67,8 +68,20 @@ class QuietRequest(Request):
         return done
 
 
+#: This process fetches messages: what it is handed while it is cut off from the broker only waits.
+LISTENING = threading.Event()
+
+
 class ToughConsumer(Consumer):
-    """Discards a message that Celery can not even refuse."""
+    """Discards a message that Celery can not even refuse, and tells when it is cut off."""
+
+    def on_ready(self) -> None:
+        LISTENING.set()
+        super().on_ready()
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        LISTENING.clear()
+        super().on_connection_error_after_connected(exc)
 
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         handle = super().create_task_handler(*args, **kwargs)

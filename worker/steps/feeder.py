@@ -36,6 +36,9 @@ _AHEAD_LEAST = 8
 #: How soon it is looked whether some of them have begun, in seconds.
 _AHEAD_S = 0.05
 
+#: How soon it is looked whether this worker fetches messages again, in seconds.
+_DEAF_S = 0.2
+
 #: Pause after Redis or the broker did not answer, in seconds.
 _PAUSE_S = 1.0
 #: How long a job waits whose record can not be read, in seconds.
@@ -56,7 +59,7 @@ class Feeder:
 
     `publish` sends a granted job to this worker; when it raises, the lease lapses after the
     hand-off time and the job is granted again. `running` tells how many have begun; None: that is
-    not known here.
+    not known here. While it is not `listening`, what it was handed would not begin: others take it.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Feeder:
         discard: Callable[[str], None],
         revive: Callable[[float], int],
         running: Callable[[], int] | None = None,
+        listening: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._worker = worker
@@ -79,6 +83,7 @@ class Feeder:
         self._discard = discard
         self._revive = revive
         self._running = running
+        self._listening = listening
         self._ahead = max(_AHEAD_LEAST, int(settings.worker.handoff_s * _AHEAD_PER_S))
         self._revived_at = time.monotonic()
         self._epochs: dict[str, str] = {}
@@ -161,6 +166,9 @@ class Feeder:
         """Ask each pool; the slots left free, and how long nothing will change by itself."""
         slots = self._settings.worker.concurrency
         most = slots if self._running is None else min(slots, self._running() + self._ahead)
+        listens = self._listening()
+        if not listens:
+            most = 0
         loads = self._loads(client)
         sleep_s = math.inf
         for name in self._settings.pools:
@@ -171,7 +179,7 @@ class Feeder:
                 sleep_s = min(sleep_s, answer.sleep_ms / 1000)
         free = most - sum(loads.values())
         if free <= 0 and most < slots:
-            sleep_s = min(sleep_s, _AHEAD_S)
+            sleep_s = min(sleep_s, _AHEAD_S if listens else _DEAF_S)
         return free, sleep_s
 
     def _granted(self, client: redis.Redis, pool: str, slots: int, elsewhere: int) -> Granted:

@@ -94,10 +94,10 @@ class Keeper:
 
     def _beat(self, client: redis.Redis) -> float:
         """Renew everything; the seconds after which there may be a lease to reclaim."""
-        turning = self._engine.idle_s() < self._settings.worker.lease_s / 2
-        if not turning:
+        turns = self._engine.turns
+        if not turns:
             _log.error("engine.stuck", idle_s=round(self._engine.idle_s(), 1))
-        held = self._engine.held() if turning else []
+        held = self._engine.held() if turns else []
         return min(
             self._renew(client, pool, [stream for stream in held if stream.lease.pool == pool])
             for pool in self._settings.pools

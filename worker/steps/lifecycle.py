@@ -24,6 +24,7 @@ from worker.attempt.work import Stop
 from worker.engine import Engine
 from worker.job.cancel import finish, withdraw_and_seal
 from worker.messages.publish import publish
+from worker.messages.received import LISTENING
 from worker.seeing.vitals import Vitals
 from worker.steps import startup
 from worker.steps.broker import discard, revive
@@ -118,6 +119,7 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
         revive=lambda older_than_s: revive(app, older_than_s),
         # Under prefork it is the children who know; they are few, and start together.
         running=None if begun is None else lambda: begun.running,
+        listening=lambda: LISTENING.is_set() and (begun is None or begun.turns),
     )
     listening = _listen(settings, _feeder) if threads else None
     _feeder.start()
