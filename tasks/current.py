@@ -8,6 +8,7 @@ from settings import load
 from settings.model import Settings
 
 _current: Settings | None = None
+_embedded = False
 
 
 def current() -> Settings:
@@ -23,10 +24,17 @@ def use(
 ) -> Settings:
     """Use these settings from now on. Without a Redis in them, start or join the embedded stack,
     telling `say` what is started. `serving`: its worker must run with these settings."""
-    global _current
-    if settings.redis_url is None:
+    global _current, _embedded
+    _embedded = settings.redis_url is None
+    if _embedded:
         from tasks.local.stack import Stack
 
         settings = Stack.default(say).ensure(settings, serving=serving)
     _current = settings
     return settings
+
+
+def is_embedded() -> bool:
+    """Whether this process uses the embedded stack: a Redis that is configured has workers that are
+    started by someone else."""
+    return _embedded

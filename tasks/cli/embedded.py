@@ -7,6 +7,7 @@ import time
 import msgspec
 
 from settings.model import Settings
+from tasks.current import is_embedded
 from tasks.local.server import why_ended
 from tasks.local.stack import Stack, StackError, state_directory
 from worker.log.status import NO_WORKER
@@ -30,9 +31,8 @@ class Embedded:
 
     @classmethod
     def of(cls, settings: Settings) -> Embedded | None:
-        """None when a Redis is configured: its workers are started by someone else."""
-        here = cls(settings)
-        return here if here._stack.url == settings.redis_url else None
+        """None when a Redis is configured; nothing is needed of this machine then."""
+        return cls(settings) if is_embedded() else None
 
     def explained(self, status: Status) -> Status:
         """The status in terms of the stack. A worker that died is started again."""

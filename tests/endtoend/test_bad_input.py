@@ -134,6 +134,13 @@ def test_a_state_directory_that_can_not_be_used(cli: Cli, place: str) -> None:
     assert len(done.complaint) < 400
 
 
+def test_with_a_redis_no_state_directory_is_needed(cli: Cli) -> None:
+    job = cli.submitted("ask", "hello", "--model", "sim:plain")
+    nowhere = {"LONGSTREAM_REDIS_URL": cli.stack.url, "LONGSTREAM_STATE_DIR": "/dev/null/none"}
+    done = cli.run("tail", job, env=nowhere)
+    assert done.code == 0, done
+
+
 @pytest.mark.parametrize("command", ["tail", "show", "cancel"])
 def test_an_unknown_job(cli: Cli, command: str) -> None:
     done = cli.run(command, "nojob")
