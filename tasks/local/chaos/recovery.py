@@ -23,7 +23,7 @@ class Recovery:
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
-        self._watching: set[asyncio.Task[None]] = set()
+        self._watching: list[asyncio.Task[None]] = []
         self.times_s: dict[str, list[float]] = {}
 
     def running_on(self, worker: Worker) -> dict[str, int]:
@@ -46,12 +46,12 @@ class Recovery:
 
     def struck(self, fault: Fault, running: dict[str, int]) -> None:
         for job_id, attempt in running.items():
-            task = asyncio.create_task(self._watch(fault, job_id, attempt, time.monotonic()))
-            self._watching.add(task)
-            task.add_done_callback(self._watching.discard)
+            watch = self._watch(fault, job_id, attempt, time.monotonic())
+            self._watching.append(asyncio.create_task(watch))
 
     async def done(self) -> None:
-        await asyncio.gather(*self._watching, return_exceptions=True)
+        """Every job that was struck has gone on, or was waited for long enough."""
+        await asyncio.gather(*self._watching)
 
     def summary(self) -> dict[str, dict[str, float]]:
         """Jobs, median and worst in seconds, by fault."""

@@ -16,6 +16,7 @@ import redis
 
 from tasks import current
 from tasks.application import app
+from tasks.kinds import GENERATE
 from tasks.local.chaos import readers
 from tasks.local.chaos.faults import strike
 from tasks.local.chaos.plan import Blow, Job, Plan
@@ -23,12 +24,11 @@ from tasks.local.chaos.readers import Heard
 from tasks.local.chaos.recovery import Recovery
 from tasks.local.chaos.stage import ChaosError, Stage
 from tasks.local.chaos.verdict import Facts, Verdict, judge
+from tasks.submitting import submitted
 from worker.doctor.probe import alive
-from worker.job.submission import Submission
 from worker.job.submitting import submit
 from worker.job.terms import OnInterrupt, Terms
 from worker.log.stored import read_stored
-from worker.messages.message import plain_message
 from worker.store.connections import connect, connect_async
 from worker.store.keys import job_keys
 from worker.store.leftovers import Leftovers, leftovers
@@ -87,14 +87,13 @@ class _Run:
 
     async def play(self, began: float) -> Report:
         start = time.monotonic()
-        supervising = asyncio.create_task(self._stage.supervise())
-        try:
+        async with asyncio.TaskGroup() as beside:
+            supervising = beside.create_task(self._stage.supervise())
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._submit_all(start))
                 both.create_task(self._strike_all(start))
             self._say("the last fault is over; waiting for jobs and readers")
             heard = await self._heard()
-        finally:
             supervising.cancel()
         await self._recovery.done()
         left = await self._settled()
@@ -124,13 +123,12 @@ class _Run:
 
     async def _submitted(self, job: Job) -> None:
         """Under its id until it is known to have arrived, as a careful client does."""
-        submission = Submission(
+        submission = submitted(
+            self._stage.settings,
+            GENERATE.task,
+            (job.prompt,),
+            {"model": job.model},
             job_id=job.id,
-            task="tasks.generate",
-            model=job.model,
-            pool=self._stage.settings.pool_for(job.model).name,
-            label="chaos",
-            message=plain_message("tasks.generate", job.id, [job.prompt], {"model": job.model}),
             terms=Terms(on_interrupt=OnInterrupt(job.policy)),
         )
         while True:
