@@ -21,6 +21,7 @@ from worker.log import reader
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
 from worker.messages.message import plain_message
+from worker.seeing.fleet import look
 from worker.store.keys import SUBMITTING, inbox_key
 from worker.upstream.happenings import Finished, Usage
 
@@ -73,6 +74,9 @@ async def test_a_job_between_two_attempts_is_cancelled_at_once_and_keeps_its_tex
 
         assert job.record()[b"outcome"] == b"cancelled"
         assert reader.text_of(store.sync, job.job_id) == "so far"
+        # Once, however often it is asked for.
+        (pool,) = look(store.sync, line.settings).pools
+        assert pool.cancelled == 1
         assert backend.revoked == [job.job_id]
         assert line.grant() == []
 

@@ -28,7 +28,7 @@ from worker.messages.message import Message
 from worker.messages.results import revoke
 from worker.outcomes import Outcome
 from worker.store.connections import now_ms
-from worker.store.keys import SUBMITTING, job_keys, pool_keys
+from worker.store.keys import CANCELLED, SUBMITTING, job_keys, pool_keys
 from worker.store.scripts import script
 
 _CANCEL = script("worker.log", "cancel")
@@ -79,9 +79,12 @@ def finish(
 
 def withdraw_and_seal(client: redis.Redis, settings: Settings, job_id: str) -> bool:
     """Without stopping its response. False when a worker holds it, and was told."""
-    pool: Any = client.hget(job_keys(job_id).record, "pool")
-    held = pool is not None and line.run(client, line.withdraw(pool.decode(), job_id)) == b"held"
-    return not held and _seal_waiting(client, settings, job_id)
+    stored: Any = client.hget(job_keys(job_id).record, "pool")
+    if stored is None:
+        return False
+    pool = stored.decode()
+    held = line.run(client, line.withdraw(pool, job_id)) == b"held"
+    return not held and _seal_waiting(client, settings, pool, job_id)
 
 
 def _left_to_a_worker(client: redis.Redis, pool: str, job_id: str) -> bool:
@@ -99,7 +102,7 @@ def _left_to_a_worker(client: redis.Redis, pool: str, job_id: str) -> bool:
     return bool(taking)
 
 
-def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
+def _seal_waiting(client: redis.Redis, settings: Settings, pool: str, job_id: str) -> bool:
     """Raise the fence and seal what text there is. False when a worker was faster."""
     keys = job_keys(job_id)
     reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
@@ -124,6 +127,7 @@ def _seal_waiting(client: redis.Redis, settings: Settings, job_id: str) -> bool:
     sealed_now: bool = _SEAL.call(client, [keys.log, keys.record, keys.tombstone], args) == 1
     if sealed_now:
         book_recorded(client, job_id, claim, settings.retention.spend_s)
+        client.hincrby(CANCELLED, pool)
     return sealed_now
 
 

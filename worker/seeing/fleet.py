@@ -18,7 +18,7 @@ from worker.admission.waiting import Queue, queues
 from worker.ledger.booking import day_of
 from worker.ledger.totals import Row, read
 from worker.store.connections import now_ms
-from worker.store.keys import job_keys, pool_keys
+from worker.store.keys import CANCELLED, job_keys, pool_keys
 
 #: So many of those who wait are looked at for the oldest: those whose turn comes next.
 LOOKED_AT = 100
@@ -46,6 +46,8 @@ class PoolLook(msgspec.Struct, frozen=True, kw_only=True):
     last_s: float | None
     keys: tuple[str, ...]
     out: tuple[KeyOut, ...]
+    #: Jobs that were ever cancelled while they waited.
+    cancelled: int
 
     @property
     def free(self) -> int:
@@ -76,10 +78,11 @@ def _pool(client: redis.Redis, pool: Pool, queue: Queue) -> PoolLook:
     pipeline.zrangebyscore(keys.workers, now, "+inf")
     pipeline.hgetall(keys.slots)
     pipeline.hgetall(keys.rests)
+    pipeline.hget(CANCELLED, pool.name)
     ready = [waiting.job for waiting in queue.first if waiting.place is not None]
     for job in ready:
         pipeline.hget(job_keys(job).record, "created_ms")
-    alive, slots, rests, *created = pipeline.execute()
+    alive, slots, rests, cancelled, *created = pipeline.execute()
     known = [int(at) for at in created if at is not None]
     return PoolLook(
         pool=pool.name,
@@ -90,6 +93,7 @@ def _pool(client: redis.Redis, pool: Pool, queue: Queue) -> PoolLook:
         last_s=_last_s(queue),
         keys=tuple(key.alias for key in pool.keys),
         out=tuple(_out(pool, rests, now)),
+        cancelled=int(cancelled or 0),
     )
 
 

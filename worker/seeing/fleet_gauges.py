@@ -1,4 +1,4 @@
-"""The fleet as gauges: what `fleet.look` read, under labels that the configuration bounds."""
+"""The fleet in numbers: what `fleet.look` read, under labels that the configuration bounds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from settings.model import Settings
 from worker.admission.overview import AccountView
 from worker.ledger.totals import Row, summed
 from worker.seeing.fleet import Fleet, PoolLook
-from worker.seeing.meters import Few, Gauge, Meter, meters_of
+from worker.seeing.meters import Counter, Few, Gauge, Meter, meters_of
 
 
 class FleetGauges:
@@ -29,6 +29,11 @@ class FleetGauges:
         self.expected = Gauge(
             "pool_expected_wait_seconds",
             "Until the last job of the line is expected to start; absent while nobody knows.",
+            ("pool",),
+        )
+        self.cancelled = Counter(
+            "pool_cancelled_waiting",
+            "Jobs cancelled while they waited; whoever cancels them seals them, and no worker.",
             ("pool",),
         )
         self.workers = Gauge("pool_workers", "Workers that renew.", ("pool",))
@@ -100,6 +105,7 @@ def _fill_pool(gauges: FleetGauges, look: PoolLook) -> None:
     gauges.oldest.set(pool, to=look.oldest_s or 0)
     if look.last_s is not None or not queue.waiting:
         gauges.expected.set(pool, to=look.last_s or 0)
+    gauges.cancelled.add(pool, by=look.cancelled)
     gauges.workers.set(pool, to=len(look.workers))
     gauges.slots.set(pool, to=look.slots)
     out = {key.alias for key in look.out}

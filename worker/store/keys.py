@@ -20,6 +20,10 @@ JOBS = "ls:jobs"
 #: Job ids whose submit or cancel has begun and not ended, by time (ms). One that stays is a crash.
 SUBMITTING = "ls:submitting"
 
+#: Pool -> how many of its jobs were cancelled while no worker ran them. Whoever cancels seals them,
+#: and nobody could ask that process for numbers.
+CANCELLED = "ls:cancelled"
+
 #: Token id -> JSON: who may call the gateway; see tokens.py.
 TOKENS = "ls:tokens"
 
@@ -146,7 +150,7 @@ _BROKER = ("_kombu.binding.longstream", "_kombu.binding_permanent.longstream")
 def lasting_keys(pools: Iterable[str]) -> frozenset[str]:
     """The keys that are kept for ever. Each is bounded, whatever the number of jobs."""
     of_pools = (getattr(pool_keys(pool), name) for pool in pools for name in _LASTING)
-    return frozenset((JOBS, TOKENS, *_BROKER, *of_pools))
+    return frozenset((JOBS, CANCELLED, TOKENS, *_BROKER, *of_pools))
 
 
 def inbox_key(pool: str, worker: str) -> str:
