@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
@@ -33,7 +34,7 @@ from tests.harness.logs import LogMaker, restarted
 from worker.errors import StoreRefused, UnknownJob
 from worker.job.records import Record, State
 from worker.log.cursor import START, Cursor, CursorError
-from worker.log.entries import Mode
+from worker.log.entries import Mode, Tokens
 from worker.log.hub import TooSlow
 from worker.log.view import Cut, Status, Text
 
@@ -385,6 +386,26 @@ def test_the_story_of_a_log_that_goes_on_cuts_nothing() -> None:
     assert story.thinking == 40
     assert story.chapters[1].notes == ["handed_back draining"]
     assert not story.ended
+
+
+def test_the_page_of_a_job_knows_one_number_of_thinking() -> None:
+    log = LogMaker()
+    log.claim(Mode.START)
+    log.think(40)
+    log.say("one")
+    job = Record(
+        id="r",
+        state=State.ENDED,
+        task="t",
+        model="m",
+        pool="p",
+        usage=Tokens(output=60, reasoning=57),
+    )
+    shown: dict[str, Any] = dict.fromkeys(("live", "simulated", "may_cancel", "waiting"), False)
+    shown |= dict.fromkeys(("cost", "changes", "notes"), "")
+    page = rendered("job.html", grant=LOCAL, job=job, story=story_of(log.log), **shown)
+    counts = re.findall(r"(\d+)(?:</span> tokens)? of thinking", bytes(page.body).decode())
+    assert counts == ["57", "57"]
 
 
 def test_a_difference_says_what_each_line_is() -> None:

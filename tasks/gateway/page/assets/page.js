@@ -106,6 +106,8 @@ function follow(place) {
 /** The result, once the record has it. */
 async function finish() {
   const rendered = await refresh();
+  const billed = rendered?.getElementById("thinking");
+  if (billed) document.getElementById("thinking").textContent = billed.textContent;
   const changes = rendered?.getElementById("changes-title")?.closest("section");
   if (changes && !document.getElementById("changes-title")) {
     document.getElementById("answer-title").closest("section").before(changes);
