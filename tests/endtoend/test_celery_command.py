@@ -70,11 +70,12 @@ def test_two_plain_workers_of_one_host_are_two_workers(
 def test_prefork_runs_jobs_cancels_them_and_says_what_it_costs(
     cluster: Cluster, started: list[subprocess.Popen[bytes]]
 ) -> None:
-    process = cluster.celery("-P", "prefork", "-c", "2")
+    process = cluster.celery("-P", "prefork", "-c", "2", LONGSTREAM_WORKER__LISTEN="127.0.0.1:0")
     started.append(process)
     name = ready(cluster, process)
     assert slots(cluster, name) == 2
     assert "worker.prefork" in cluster.log("celery")
+    assert "listener.unavailable" in cluster.log("celery")
 
     text, end = read(cluster.client, cluster.submit("Say fork.", "fork", PLAIN))
     assert (end.outcome, end.length) == ("completed", len(text))

@@ -29,6 +29,11 @@ _REFUSED_POOLS = {
     "solo": "it runs one stream at a time",
 }
 
+_LISTENING = (
+    "a prefork worker answers no /metrics and no probes: take the threads pool, the default, or"
+    " unset worker.listen; the gateway's /metrics tells of the fleet"
+)
+
 _log = structlog.get_logger()
 
 
@@ -79,6 +84,11 @@ def shape(sender: Any = None, **_: Any) -> None:
     sender.options |= {"without_mingle": True, "without_gossip": True}
     if prefork:
         _log.warning("worker.prefork", processes=slots, memory="about 75 times that of threads")
+        if app.longstream.worker.listen is not None:
+            # What is counted is counted in the children, and one address can not answer for them.
+            _log.warning(
+                "listener.unavailable", listen=app.longstream.worker.listen, remedy=_LISTENING
+            )
 
 
 def _given(option: str) -> bool:
