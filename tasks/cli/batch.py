@@ -94,11 +94,14 @@ def run(
     from tasks.cli.batch_progress import Shown
     from tasks.cli.listing import counted
     from tasks.cli.prepare import prepare, say
+    from tasks.edits.disk import why_unwritable
     from worker.store.connections import opened
 
     plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=max_cost, keep=keep)
     if output.resolve() == requests.resolve():
         raise click.UsageError("--output must be another file than the requests")
+    if problem := why_unwritable(output):
+        raise click.UsageError(f"--output {output}: {problem}: name another file")
     if dry_run:
         from tasks.cli.batch_plan import show_plan
 

@@ -99,6 +99,6 @@ def _hint(reason: str, job_id: str) -> str:
     if "answered 401" in reason or "answered 403" in reason:
         key = jobs.status(job_id).key
         return f"key {key} was refused: correct it, then `longstream keys check`"
-    if "answered 404" in reason:
+    if "answered 404" in reason and "longstream keys check" not in reason:
         return "`longstream keys check --json` lists the models each key can use"
     return ""

@@ -33,19 +33,22 @@ def command(
     from dataclasses import replace
     from pathlib import Path
 
+    from settings import load
     from settings.errors import LongstreamError
     from tasks.cli.prepare import prepare, say
 
-    settings = prepare(serving=True)
     given = {"host": host, "port": port, "tokens": "always" if require_tokens else None}
     chosen = {name: value for name, value in given.items() if value is not None}
-    settings = replace(settings, gateway=replace(settings.gateway, **chosen))  # type: ignore[arg-type]
     try:
         from tasks.gateway import serving
     except ModuleNotFoundError as error:
         raise LongstreamError(
             f"the gateway needs {error.name}: pip install 'longstream[gateway]'"
         ) from error
+    # What can not be had is said before a stack is started for it.
+    gateway = replace(load().gateway, **chosen)  # type: ignore[arg-type]
+    listener = serving.listening(gateway.host, gateway.port)
+    settings = replace(prepare(serving=True), gateway=gateway)
     from tasks.current import use
     from worker.seeing.logging import configure, report_what_nobody_caught
     from worker.seeing.redaction import know
@@ -54,7 +57,6 @@ def command(
     configure()
     report_what_nobody_caught()
     know(settings)
-    listener = serving.listening(settings.gateway.host, settings.gateway.port)
     if serving.needs_tokens(settings, listener.getsockname()[0]) and not _has_tokens():
         say("no token is valid, so all callers are refused: `longstream token create` makes one")
     url = serving.url_of(listener)

@@ -71,7 +71,13 @@ class PipeSink:
     def __init__(self, out: TextIO | None) -> None:
         self._out = out
         self._splice = Splice()
-        self._file = out is not None and stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+        #: As with 2>&1: then lines come between the text, which must not be cut off behind them.
+        self._shared = out is not None and _is_one_place(out, sys.stderr)
+        #: Whether the last line of text has no end yet.
+        self._open = False
+        self._file = (
+            out is not None and not self._shared and stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+        )
         # On a terminal that can not be drawn on, an answer still must not reach the controls.
         self._shown: Callable[[str], str] = harmless if out is not None and out.isatty() else str
         self._start = os.lseek(out.fileno(), 0, os.SEEK_END) if out and self._file else 0
@@ -93,7 +99,13 @@ class PipeSink:
                 self.say(line)
 
     def close(self) -> None:
-        return
+        self._end_line()
+
+    def _end_line(self) -> None:
+        if self._shared and self._open:
+            self._open = False
+            sys.stderr.write("\n")
+            sys.stderr.flush()
 
     def _news(self, item: Followed) -> str:
         """The line about an item, without what was said of it before."""
@@ -121,6 +133,7 @@ class PipeSink:
         if self._out is not None and piece.text:
             self._out.write(self._shown(piece.text))
             self._out.flush()
+            self._open = not piece.text.endswith("\n")
 
     def _rewind(self, piece: Piece) -> None:
         if self._out is None:
@@ -147,8 +160,16 @@ class PipeSink:
         gist = _AHEAD.sub(lambda place: str(int(place[0]).bit_length()), _SECONDS.sub("", line))
         if gist != self._said:
             self._said = gist
+            self._end_line()
             sys.stderr.write(f"longstream: {line}\n")
             sys.stderr.flush()
+
+
+def _is_one_place(one: TextIO, other: TextIO) -> bool:
+    try:
+        return os.path.sameopenfile(one.fileno(), other.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 def is_usual(item: Status) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import ipaddress
+import os
 import resource
 import signal
 import socket
@@ -120,9 +121,11 @@ def listening(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
+        # Of its own the library adds the address once more, in other words.
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else error.strerror or error
         raise CannotServe(
-            f"cannot listen on {host} port {port} ({error.strerror or error}): "
-            "choose another with --host and --port"
+            f"cannot listen on {host} port {port} ({reason}): choose another with --host and --port"
         ) from error
 
 

@@ -84,6 +84,7 @@ def test_a_prompt_from_stdin_must_be_text_and_have_an_end(
         ("--patch", ".", "is not a regular file"),
         ("--out", "app.py/below", "is not a directory"),
     ],
+    ids=str,
 )
 def test_a_place_that_can_not_be_written_is_refused_before_anything_is_sent(
     cli: Cli, option: str, place: str, complaint: str

@@ -177,7 +177,7 @@ def test_a_run_that_was_killed_goes_on_and_asks_nothing_twice(tmp_path: Path) ->
             second.send_signal(signal.SIGINT)
             _, said = second.communicate(timeout=20)
         assert second.returncode == 130
-        assert "the same command collects their answers" in said
+        assert "the same command collects the answers" in said
 
         code, said = command.run()
         assert code == 1, said

@@ -190,3 +190,35 @@ def test_that_a_job_runs_is_no_news_once_its_text_has_begun(
     assert capsys.readouterr().err == "longstream: running: stopping: cancel\n"
     PipeSink(None).take(running)
     assert "running: on w" in capsys.readouterr().err
+
+
+def test_where_both_outputs_are_one_a_line_never_begins_in_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `longstream ask ... > log 2>&1` has it; what is void stays, or lines would go with it."""
+    with (tmp_path / "log").open("w", encoding="utf-8") as out:
+        monkeypatch.setattr("sys.stderr", out)
+        sink = PipeSink(out)
+        for item in restarted("two"):
+            sink.take(item)
+        sink.close()
+        out.write("longstream: job j completed\n")
+        out.flush()
+
+    first, attempt, restart, *rest = (tmp_path / "log").read_text("utf-8").splitlines()
+    assert first == "one é tw"
+    assert attempt == "longstream: attempt 2 on w (worker v died)"
+    assert restart.startswith("longstream: the answer was restarted and differs from character 0")
+    assert rest == ["two", "longstream: job j completed"]
+
+
+def test_a_text_that_ends_its_line_gets_no_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "log").open("w", encoding="utf-8") as out:
+        monkeypatch.setattr("sys.stderr", out)
+        sink = PipeSink(out)
+        sink.take(text(0, "whole\n"))
+        sink.close()
+
+    assert (tmp_path / "log").read_text("utf-8") == "whole\n"

@@ -95,7 +95,8 @@ def words_of(failure: UpstreamFailure, key: Key | None, asked: Request | None = 
         return f"{failure} ({urlsplit(key.base_url).netloc})"
     if failure.kind == "not_found" and asked is not None:
         return (
-            f"{failure}: key {key.alias} does not serve the model {asked.model}; `longstream keys "
-            "check --json` lists what it serves, models = [...] of its pool says what is sent there"
+            f"{str(failure).rstrip('.')}; key {key.alias} does not serve the model "
+            f"{asked.model}; `longstream keys check --json` lists what it serves, models = "
+            "[...] of its pool says what is sent there"
         )
     return str(failure)
