@@ -23,10 +23,10 @@ from worker.admission.line import Held, Lease, Spent
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Stop, Verdict, Work, Yielded
 from worker.errors import StoreRefused
+from worker.job.cancel import ELSEWHERE, Closed
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
 from worker.messages.message import Message
-from worker.outcomes import Outcome
 from worker.store.connections import connect_async
 from worker.store.keys import job_keys
 from worker.upstream.client import Client
@@ -90,9 +90,8 @@ class Engine:
             return None
         return None if stored is None else Message.load(stored)
 
-    def close_waiting(self, job_id: str) -> bool | None:
-        """Seal a job whose cancel was asked for and that nobody holds, and stop its response.
-        Blocks. False when it is somebody else's, or had ended; None when that could not be done."""
+    def close_waiting(self, job_id: str) -> Closed:
+        """Seal a job that is to end and that nobody holds, and stop its response. Blocks."""
         try:
             return self._wait(self._close_waiting(job_id), None)
         except StoreRefused as error:
@@ -220,19 +219,16 @@ class Engine:
             else:
                 self._spent[job_id] = attempt.spent
 
-    async def _close_waiting(self, job_id: str) -> bool | None:
+    async def _close_waiting(self, job_id: str) -> Closed:
         pool = await self._commit.command("HGET", job_keys(job_id).record, "pool")
-        if (
-            pool is None
-            or await self._commit.call(*line.withdraw(pool.decode(), job_id)) == b"held"
-        ):
-            return False
+        if pool is None:
+            return ELSEWHERE
+        if await self._commit.call(*line.withdraw(pool.decode(), job_id)) == b"held":
+            return ELSEWHERE
         work = Work.to_close(Lease(job_id=job_id, pool=pool.decode(), number=0, key=""))
         attempt = Attempt(self.settings, self.worker, self._commit, self._client, work, self._purse)
         verdict = await attempt.close()
-        if isinstance(verdict, Yielded):
-            return None
-        return verdict.outcome is Outcome.CANCELLED
+        return None if isinstance(verdict, Yielded) else verdict.outcome
 
     async def _settle(self, lease: Lease) -> None:
         self._leases.pop(lease.job_id, None)

@@ -21,6 +21,7 @@ from worker.log import reader
 from worker.log.claim import Point
 from worker.log.commit import GroupCommit
 from worker.messages.message import plain_message
+from worker.outcomes import Outcome
 from worker.seeing.fleet import look
 from worker.store.keys import SUBMITTING, inbox_key
 from worker.upstream.happenings import Finished, Usage
@@ -146,7 +147,7 @@ async def test_a_job_that_waits_while_its_response_goes_on_is_left_to_a_worker(
     assert (verdict.outcome, provider.cancelled) == ("cancelled", ["a resp_1"])
     assert reader.text_of(store.sync, JOB) == "so far"
 
-    assert finish(celery, store.sync, JOB, lambda: True)
+    assert finish(celery, store.sync, JOB, lambda: Outcome.CANCELLED)
     assert celery.backend.revoked == [JOB]
     assert not store.sync.exists(SUBMITTING)
 

@@ -41,7 +41,7 @@ class Streams:
 
 
 def keeper(engine: Any) -> Keeper:
-    return Keeper(engine, lambda _: None)
+    return Keeper(engine, lambda _: None, lambda _: None)
 
 
 def test_a_cancel_that_the_store_lost_with_the_lease_still_reaches_the_stream(

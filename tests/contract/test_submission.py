@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import redis
 from settings.errors import LongstreamError
 from settings.model import Settings
 from tests.conftest import Store
-from worker.job.cancel import cancel
+from tests.contract.test_cancel import Backend
+from worker.job.cancel import cancel, finish, withdraw_and_seal
 from worker.job.submission import Submission
 from worker.job.submitting import Found, submit, submit_all, sweep
 from worker.messages.message import plain_message
@@ -230,27 +232,30 @@ def test_a_submit_under_way_is_left_alone(store: Store) -> None:
     assert store.sync.exists(SUBMITTING)
 
 
-class NoBackend:
-    """Celery, to a test that looks at the store alone."""
-
-    def __getattr__(self, name: str) -> NoBackend:
-        return self
-
-    def __call__(self, *_: object, **__: object) -> None:
-        return None
-
-
-def test_wherever_a_cancel_crashes_a_worker_still_comes_to_seal_the_job(store: Store) -> None:
+@pytest.mark.parametrize("state", ["waiting", "running"])
+def test_wherever_a_cancel_crashes_a_worker_still_comes_to_end_the_job(
+    store: Store, state: str
+) -> None:
+    """Also one whose worker had died; and whoever waits for its result hears of it."""
     for commands in range(40):
         store.sync.flushall()
         submit(store.sync, job())
+        store.sync.hset(job_keys("j1").record, "state", state)
+        celery: Any = SimpleNamespace(backend=Backend())
         try:
-            cancel(NoBackend(), Dying(store.sync, commands), Settings(), "j1")  # type: ignore[arg-type]
+            cancel(celery, Dying(store.sync, commands), Settings(), "j1")  # type: ignore[arg-type]
         except Crash:
             found = sweep(store.sync, older_than_ms=0)
-            state = store.sync.hget(job_keys("j1").record, "state")
-            in_line = store.sync.zcard(KEYS.normal) == 1
-            assert state == b"ended" or in_line or found.cancelled == ("j1",)
+            for job_id in found.cancelled:
+                finish(
+                    celery,
+                    store.sync,
+                    job_id,
+                    lambda: withdraw_and_seal(store.sync, Settings(), "j1"),
+                )
+            outcome = store.sync.hget(job_keys("j1").record, "outcome")
+            untouched = store.sync.zcard(KEYS.normal) == 1
+            assert untouched or (outcome == b"cancelled" and "j1" in celery.backend.revoked)
             continue
         break
     else:

@@ -53,7 +53,7 @@ def test_a_loop_that_hangs_and_a_line_that_is_not_served_are_told(
         assert loose.wait(30)
 
     engine = Engine(settings, "w1")
-    keeper = Keeper(engine, lambda _: None)
+    keeper = Keeper(engine, lambda _: None, lambda _: None)
     feeder = Feeder(
         settings,
         "w1",

@@ -14,8 +14,12 @@ from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.job.cancel import Cancelled, cancel
+from worker.job.submission import Submission
+from worker.job.submitting import submit
+from worker.job.terms import Terms
 from worker.log import reader
 from worker.log.view import Attempt, Cut
+from worker.messages.message import plain_message
 from worker.outcomes import Outcome
 from worker.store.keys import job_keys
 
@@ -105,6 +109,29 @@ def test_a_full_worker_stops_the_response_of_a_job_that_is_cancelled_while_it_wa
     (used,) = [each["usage"]["completion_tokens"] for each in begun if each["prompt_seed"] == seed]
     assert end.usage is not None
     assert 0 < end.usage.output == used < 1_000
+    cancel(_no_celery(), cluster.client, cluster.settings, "busy")
+    assert read(cluster.client, "busy")[1].outcome == Outcome.CANCELLED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_job_that_waits_is_ended_at_its_deadline_with_every_slot_taken(cluster: Cluster) -> None:
+    cluster.worker("--concurrency", "1")
+    cluster.submit("Explain the wind.", "busy", MODEL)
+    wait_until("text flows", lambda: streaming(cluster, "busy"))
+    waiting = Submission(
+        job_id="late",
+        task="tasks.generate",
+        model=MODEL,
+        pool="simulator",
+        label="generate",
+        message=plain_message("tasks.generate", "late", ["Explain the fog."], {"model": MODEL}),
+        terms=Terms(deadline_s=0.5),
+    )
+    submit(cluster.client, waiting)
+    _, end = read(cluster.client, "late")
+    assert (end.outcome, end.reason) == (Outcome.EXPIRED, "its deadline has passed")
+    assert cluster.client.hget(job_keys("busy").record, "state") == b"running"
     cancel(_no_celery(), cluster.client, cluster.settings, "busy")
     assert read(cluster.client, "busy")[1].outcome == Outcome.CANCELLED
 

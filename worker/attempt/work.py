@@ -75,7 +75,8 @@ def ended_before(claim: Claim, work: Work, max_crashes: int) -> tuple[Outcome, s
     if claim.cancelled:
         return Outcome.CANCELLED, "cancelled"
     if claim.deadline_ms is not None and claim.deadline_ms <= 0:
-        return Outcome.EXPIRED, "its deadline has passed"
+        last = f"; last time: {claim.reason}" if claim.reason else ""
+        return Outcome.EXPIRED, f"its deadline has passed{last}"
     if claim.attempt == 1 and work.expires is not None and datetime.now(UTC) >= work.expires:
         return Outcome.EXPIRED, "expired before it began"
     if claim.crashes >= max_crashes:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import redis
 from celery import Celery
@@ -34,6 +34,13 @@ from worker.store.scripts import script
 _CANCEL = script("worker.log", "cancel")
 _CLAIM = script("worker.log", "claim")
 _SEAL = script("worker.log", "seal")
+
+
+#: What closing a job came to: how it ended, now or before; ELSEWHERE when it is another's, who
+#: knows; None when that could not be found out.
+Closed = Outcome | Literal[""] | None
+Close = Callable[[], Closed]
+ELSEWHERE: Literal[""] = ""
 
 
 class Cancelled(StrEnum):
@@ -64,27 +71,25 @@ def cancel(celery: Celery, client: redis.Redis, settings: Settings, job_id: str)
     return Cancelled.DONE if done else Cancelled.STOPPING
 
 
-def finish(
-    celery: Celery, client: redis.Redis, job_id: str, close: Callable[[], bool | None]
-) -> bool:
-    """End a job whose cancel is noted. `close` seals it: False when it is somebody else's, who
-    knows; None when it could not, and the note stays."""
-    done = close()
-    if done:
-        _tell_celery(celery, client, job_id)
-    if done is not None:
+def finish(celery: Celery, client: redis.Redis, job_id: str, close: Close) -> bool:
+    """End a job whose cancel is noted; True when it was cancelled by that."""
+    outcome = close()
+    if outcome is Outcome.CANCELLED or outcome is Outcome.EXPIRED:
+        tell_celery(celery, client, job_id, outcome)
+    if outcome is not None:
         client.zrem(SUBMITTING, job_id)
-    return bool(done)
+    return outcome is Outcome.CANCELLED
 
 
-def withdraw_and_seal(client: redis.Redis, settings: Settings, job_id: str) -> bool:
-    """Without stopping its response. False when a worker holds it, and was told."""
+def withdraw_and_seal(client: redis.Redis, settings: Settings, job_id: str) -> Closed:
+    """Without stopping its response."""
     stored: Any = client.hget(job_keys(job_id).record, "pool")
     if stored is None:
-        return False
+        return ELSEWHERE
     pool = stored.decode()
-    held = line.run(client, line.withdraw(pool, job_id)) == b"held"
-    return not held and _seal_waiting(client, settings, pool, job_id)
+    if line.run(client, line.withdraw(pool, job_id)) == b"held":
+        return ELSEWHERE
+    return _seal_waiting(client, settings, pool, job_id)
 
 
 def _left_to_a_worker(client: redis.Redis, pool: str, job_id: str) -> bool:
@@ -102,13 +107,14 @@ def _left_to_a_worker(client: redis.Redis, pool: str, job_id: str) -> bool:
     return bool(taking)
 
 
-def _seal_waiting(client: redis.Redis, settings: Settings, pool: str, job_id: str) -> bool:
-    """Raise the fence and seal what text there is. False when a worker was faster."""
+def _seal_waiting(client: redis.Redis, settings: Settings, pool: str, job_id: str) -> Closed:
+    """Raise the fence and seal what text there is."""
     keys = job_keys(job_id)
     reply = _CLAIM.call(client, [keys.log, keys.record], [0, "", "", "close"])
     claim = claim_of(reply)
     if isinstance(claim, str):
-        return False
+        ended: Any = client.hget(keys.record, "outcome")
+        return ELSEWHERE if ended is None else Outcome(ended.decode())
     catch_up(client, job_id, claim)
     attempt, text = claim.attempt, reader.text_of(client, job_id)
     end = entries.End(
@@ -124,16 +130,18 @@ def _seal_waiting(client: redis.Redis, settings: Settings, pool: str, job_id: st
     fields = ["reason", end.reason, "length", len(text)]
     place = [f"{attempt}-0", first, attempt, 1, sealed, check]
     args = [*place, Outcome.CANCELLED, *settings.retention.ages_s, *fields]
-    sealed_now: bool = _SEAL.call(client, [keys.log, keys.record, keys.tombstone], args) == 1
-    if sealed_now:
-        book_recorded(client, job_id, claim, settings.retention.spend_s)
-        client.hincrby(CANCELLED, pool)
-    return sealed_now
+    if _SEAL.call(client, [keys.log, keys.record, keys.tombstone], args) != 1:
+        return ELSEWHERE
+    book_recorded(client, job_id, claim, settings.retention.spend_s)
+    client.hincrby(CANCELLED, pool)
+    return Outcome.CANCELLED
 
 
-def _tell_celery(celery: Celery, client: redis.Redis, job_id: str) -> None:
+def tell_celery(celery: Celery, client: redis.Redis, job_id: str, outcome: Outcome) -> None:
     """Whoever waits for the task's result, alone or in a chord, gets REVOKED."""
     stored: Any = client.hget(job_keys(job_id).record, "message")
+    if stored is None:
+        return
     message = Message.load(stored)
     request = Context(message.headers, **message.body[2], args=[], kwargs={})
-    revoke(celery.backend, request, Outcome.CANCELLED)
+    revoke(celery.backend, request, outcome)

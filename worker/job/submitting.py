@@ -21,7 +21,7 @@ from worker.admission import line
 from worker.job.submission import Submission
 from worker.seeing.tracing import submitting
 from worker.store.connections import now_ms
-from worker.store.keys import JOB_ID_SHAPE, JOBS, SUBMITTING, is_job_id, job_keys
+from worker.store.keys import DEADLINES, JOB_ID_SHAPE, JOBS, SUBMITTING, is_job_id, job_keys
 from worker.store.scripts import script
 
 _NOTE = script("worker.log", "note")
@@ -43,8 +43,8 @@ class StoreFull(LongstreamError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """`entered`: jobs that are in the line now and were not; `cancelled`: jobs that go on although
-    their cancel was asked for, and whose notes stay until somebody has closed them."""
+    """`entered`: jobs that are in the line now and were not; `cancelled`: jobs whose cancel did not
+    come to its end, and whose notes stay until somebody has brought it there."""
 
     entered: tuple[str, ...]
     cancelled: tuple[str, ...]
@@ -91,7 +91,9 @@ def _write(client: redis.Redis, jobs: Sequence[Submission], tickets: Sequence[li
         steps.append(_NOTE.whole([SUBMITTING], [job.job_id, 0]))
         steps.append((_SUBMIT, [keys.record, keys.tombstone], _fields(job, ticket)))
         steps.append(_NOTE.whole([JOBS], [job.job_id, _PRUNED * len(jobs)]))
-    replies = _together(client, steps)
+    limited = [[job.job_id, 0, _deadline_ms(job)] for job in jobs if _deadline_ms(job)]
+    noted: list[Step] = [_NOTE.whole([DEADLINES], each) for each in limited]
+    replies = _together(client, [*noted, *steps])[len(noted) :]
     names = [job.job_id for job in jobs]
     oldest = [old.decode() for old in replies[-1]]
     there = [["EXISTS", job_keys(old).record] for old in oldest]
@@ -159,13 +161,13 @@ def sweep(client: redis.Redis, older_than_ms: int) -> Found:
     noted: Any = [job for span in spans for job in client.zrangebyscore(SUBMITTING, *span)]
     if not noted:
         return Found((), ())
-    lost = [job.decode() for job in noted]
+    lost = list(dict.fromkeys(job.decode() for job in noted))
     read: list[Step] = [["HMGET", job_keys(job).record, "cancel_ms", *_PLACE] for job in lost]
     recorded, cancelled = {}, []
     for job, (asked_ms, state, pool, ticket, due_ms) in zip(
         lost, _together(client, read), strict=True
     ):
-        if asked_ms is not None and state in (b"waiting", b"running"):
+        if asked_ms is not None and state is not None:
             cancelled.append(job)
         else:
             recorded[job] = (state, pool, ticket, max(0, int(due_ms or 0) - now))
@@ -174,6 +176,10 @@ def sweep(client: redis.Redis, older_than_ms: int) -> Found:
         # Only now may be forgotten that their submits had begun.
         client.zrem(SUBMITTING, *recorded)
     return Found(tuple(entered), tuple(cancelled))
+
+
+def _deadline_ms(job: Submission) -> int:
+    return int((job.terms.deadline_s or 0) * 1000)
 
 
 def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
@@ -192,5 +198,4 @@ def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
         "on_interrupt": job.terms.on_interrupt,
         "max_cost_micros": 0 if cost is None else max(1, round(cost * 1_000_000)),
     }
-    deadline_ms = int((job.terms.deadline_s or 0) * 1000)
-    return [deadline_ms, job.wait_ms, *(part for pair in fields.items() for part in pair)]
+    return [_deadline_ms(job), job.wait_ms, *(part for pair in fields.items() for part in pair)]

@@ -19,6 +19,7 @@ from worker.admission import line
 from worker.admission.line import Held, Patience
 from worker.attempt.work import Stop
 from worker.engine import Engine
+from worker.job.deadlines import overdue
 from worker.job.submitting import sweep
 from worker.seeing.meters import METERS
 from worker.store.connections import SHORT_TIMEOUT_S, connect
@@ -42,12 +43,14 @@ _log = structlog.get_logger()
 
 
 class Keeper:
-    """Renews until `close`. Learns of lost leases and of cancels on the way. `end` ends a job whose
-    cancel was asked for and that nobody holds."""
+    """Renews until `close`. Learns of lost leases and of cancels on the way. `end` ends a job that
+    nobody holds, since it was cancelled, or `expire` since its deadline has passed."""
 
-    def __init__(self, engine: Engine, end: Callable[[str], None]) -> None:
+    def __init__(
+        self, engine: Engine, end: Callable[[str], None], expire: Callable[[str], None]
+    ) -> None:
         self._engine = engine
-        self._end = end
+        self._end, self._expire = end, expire
         self._settings = engine.settings
         self._closing = threading.Event()
         self._roused = threading.Event()
@@ -81,6 +84,8 @@ class Keeper:
                 wait_s = self._settings.worker.renew_s
                 try:
                     wait_s = min(wait_s, self._beat(client))
+                    for job_id in overdue(client):
+                        self._expire(job_id)
                     self._sweep(client)
                 except (redis.RedisError, OSError) as error:
                     # Leases that lapse meanwhile are reported lost by the next beat.

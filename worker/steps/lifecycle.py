@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import redis
@@ -22,7 +23,8 @@ from settings.errors import SettingsError
 from settings.model import Settings
 from worker.attempt.work import Stop
 from worker.engine import Engine
-from worker.job.cancel import finish, withdraw_and_seal
+from worker.job.cancel import Close, Closed, finish, withdraw_and_seal
+from worker.job.deadlines import expire
 from worker.messages.publish import publish
 from worker.messages.received import LISTENING
 from worker.seeing.vitals import Vitals
@@ -46,7 +48,11 @@ class Parts:
     def __init__(self, app: Celery, worker: str) -> None:
         self.pid = os.getpid()
         self.engine = Engine(app.longstream, worker, stopping=lambda: _stopping[0] != 0)
-        self.keeper = Keeper(self.engine, lambda job_id: _close(app, job_id, self.engine))
+        self.keeper = Keeper(
+            self.engine,
+            lambda job_id: _close(app, job_id, self.engine, finish),
+            lambda job_id: _close(app, job_id, self.engine, expire),
+        )
         self.engine.start()
         self.keeper.start()
 
@@ -54,6 +60,9 @@ class Parts:
         self.keeper.close()
         self.engine.close()
 
+
+#: How a job that waits comes to its end.
+End = Callable[[Celery, redis.Redis, str, Close], object]
 
 #: One byte that the children of a prefork pool share with the process that hears the signals.
 _stopping = mmap.mmap(-1, 1)
@@ -114,7 +123,7 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
         worker,
         publish=lambda client, lease: publish(app, client, worker, lease),
         cancel=_stop_stream,
-        close=lambda job_id: _close(app, job_id, begun),
+        close=lambda job_id: _close(app, job_id, begun, finish),
         discard=lambda queue: discard(app, queue),
         revive=lambda older_than_s: revive(app, older_than_s),
         # Under prefork it is the children who know; they are few, and start together.
@@ -144,25 +153,24 @@ def _stop_stream(job_id: str) -> None:
         _parts.engine.stop(job_id, Stop.CANCEL)
 
 
-def _close(app: Celery, job_id: str, engine: Engine | None) -> None:
-    """End a job that was cancelled while it waits, which may take a provider's time. Without an
-    engine, as under prefork, its response goes on."""
-    thread = threading.Thread(target=_closed, args=(app, job_id, engine), daemon=True)
-    thread.start()
+def _close(app: Celery, job_id: str, engine: Engine | None, end: End) -> None:
+    """End a job that waits, which may take a provider's time. Without an engine, as under prefork,
+    its response goes on."""
+    threading.Thread(target=_closed, args=(app, job_id, engine, end), daemon=True).start()
 
 
-def _closed(app: Celery, job_id: str, engine: Engine | None) -> None:
+def _closed(app: Celery, job_id: str, engine: Engine | None, end: End) -> None:
     settings: Settings = app.longstream
     assert settings.redis_url is not None
 
-    def close() -> bool | None:
+    def close() -> Closed:
         if engine is None:
             return withdraw_and_seal(client, settings, job_id)
         return engine.close_waiting(job_id)
 
     try:
         with opened(settings.redis_url) as client:
-            finish(app, client, job_id, close)
+            end(app, client, job_id, close)
     except (redis.RedisError, StoreUnreachable) as error:
         # Its note is still there, for whoever looks next.
         _log.warning("job.not_closed", job=job_id, says=words_of(error))

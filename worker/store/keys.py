@@ -24,6 +24,9 @@ SUBMITTING = "ls:submitting"
 #: and nobody could ask that process for numbers.
 CANCELLED = "ls:cancelled"
 
+#: Job ids by their deadlines (ms), of jobs that have one; forgotten once that has passed.
+DEADLINES = "ls:deadlines"
+
 #: Token id -> JSON: who may call the gateway; see tokens.py.
 TOKENS = "ls:tokens"
 
@@ -150,7 +153,7 @@ _BROKER = ("_kombu.binding.longstream", "_kombu.binding_permanent.longstream")
 def lasting_keys(pools: Iterable[str]) -> frozenset[str]:
     """The keys that are kept for ever. Each is bounded, whatever the number of jobs."""
     of_pools = (getattr(pool_keys(pool), name) for pool in pools for name in _LASTING)
-    return frozenset((JOBS, CANCELLED, TOKENS, *_BROKER, *of_pools))
+    return frozenset((JOBS, CANCELLED, DEADLINES, TOKENS, *_BROKER, *of_pools))
 
 
 def inbox_key(pool: str, worker: str) -> str:
