@@ -47,7 +47,8 @@ def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def paced_gateway(paced: Cluster) -> Iterator[Gateway]:
-    running = Gateway(paced.state, paced.environ)
+    """What is asked of it without a model does not end by itself."""
+    running = Gateway(paced.state, {**paced.environ, "LONGSTREAM_MODEL": "sim:stall"})
     yield running
     running.close()
 

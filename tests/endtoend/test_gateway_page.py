@@ -166,9 +166,13 @@ def test_everything_can_be_read_without_a_script(paced_gateway: Gateway, browser
 
 
 def test_a_refactor_shows_its_changes_when_it_ends(paced_gateway: Gateway, page: Page) -> None:
-    job = submitted(
-        paced_gateway, {"kind": "refactor", "files": FILES, "instruction": "use asyncio"}
-    )
+    body = {
+        "kind": "refactor",
+        "files": FILES,
+        "instruction": "use asyncio",
+        "model": "gpt-5.5-codex",
+    }
+    job = submitted(paced_gateway, body)
     page.goto(f"{paced_gateway.url}/view/{job}")
     added = page.locator(".diff ins")
     added.first.wait_for(timeout=20_000)
