@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -17,7 +18,7 @@ from tasks.cli.deliver import line_of_file
 from tasks.cli.prepare import say
 from tasks.runs.delivery import FileDone
 from tasks.runs.progress import JobView, tokens_of_run
-from worker.ledger.cost import cost_of
+from worker.ledger.cost import NOTHING, Cost, cost_of, exact
 
 
 class Board(Protocol):
@@ -107,6 +108,16 @@ class JsonBoard:
         return
 
 
+def cost_so_far(view: JobView, price: Price) -> Cost:
+    """What a job costs in all: what it was sent, has thought and said, and what was thrown away.
+    Reckoned with `price` until its record tells."""
+    if (known := view.cost) is not None:
+        return Cost(exact(known.usd), known.unpriced_tokens, known.approximate)
+    cost = cost_of(view.tokens, price)
+    running = view.state != "ended"
+    return replace(cost, approximate=cost.approximate or (running and cost.usd > 0))
+
+
 def _as_json(view: JobView) -> dict[str, Any]:
     ready = list(view.ready)
     said: dict[str, Any] = {"type": "job", "job": view.id, "state": view.state}
@@ -114,7 +125,8 @@ def _as_json(view: JobView) -> dict[str, Any]:
     said |= {"thinking": view.thinking, "chars": view.chars}
     if view.outcome:
         usage = None if view.usage is None else msgspec.to_builtins(view.usage)
-        said |= {"outcome": view.outcome, "reason": view.reason, "usage": usage}
+        cost = None if view.cost is None else msgspec.to_builtins(view.cost)
+        said |= {"outcome": view.outcome, "reason": view.reason, "usage": usage, "cost": cost}
     return said
 
 
@@ -153,7 +165,8 @@ def totals(scene: Scene) -> str:
         parts.append(f"{waiting:,} waiting")
     if bad:
         parts.append(f"{bad:,} not taken")
-    parts.append(f"{used.input + used.output:,} tokens, {cost_of(used, scene.price)}")
+    cost = sum((cost_so_far(view, scene.price) for view in views), NOTHING)
+    parts.append(f"{used.input + used.output:,} tokens, {cost}")
     if scene.simulated:
         parts.append("simulated")
     return ", ".join(parts)

@@ -10,7 +10,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -31,17 +31,21 @@ from tasks.cli.sinks import Sink
 from tasks.current import current
 from tasks.edits.blocks import boundary_for
 from tasks.edits.disk import words
+from tasks.edits.prompt import messages_for
 from tasks.edits.reading import AnswerReading
 from tasks.runs.begin import Found
 from tasks.runs.delivery import BAD, Deliverer, FileDone
 from tasks.runs.progress import Ended, Event, JobProgress, JobView, Ready
 from tasks.runs.record import Delivery, Journal
 from tasks.runs.scratch import Scratch
-from worker.errors import StoreError
+from worker.admission.estimates import estimate, tokens_of
+from worker.errors import StoreError, UnknownJob
+from worker.log.entries import Tokens
 from worker.log.follow import LogExpired
 from worker.log.many import tail_many
 from worker.log.view import Followed, Status
 from worker.store.connections import opened
+from worker.upstream.request import Request
 
 
 class Following:
@@ -64,6 +68,9 @@ class Following:
             view = self.views[job.id] = JobView(job.id, job.paths)
             if job.id not in found.lost:
                 sources = [found.sources[path] for path in job.paths]
+                messages = messages_for(sources, found.instruction)
+                view.prompt = estimate(Request(model=found.run.model, messages=messages)).prompt
+                view.sizes = {file.path: tokens_of(file.text) for file in sources}
                 reading = AnswerReading(sources, boundary_for(sources, found.instruction))
                 self._progress[job.id] = JobProgress(view, reading)
 
@@ -85,7 +92,12 @@ class Following:
     def _of(self, event: Event) -> list[FileDone]:
         if isinstance(event, Ready):
             return self.deliverer.ready(event)
-        return self.deliverer.ended(event, self.views[event.job_id].paths)
+        view = self.views[event.job_id]
+        with suppress(UnknownJob):
+            record = jobs.status(view.id)
+            view.cost = record.cost
+            view.taken = sum((each.tokens for each in record.spent), Tokens())
+        return self.deliverer.ended(event, view.paths)
 
     def finish(self) -> list[FileDone]:
         return self.deliverer.finish(self.found.instruction.strip(), self.found.run.id)

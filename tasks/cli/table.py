@@ -6,6 +6,7 @@ line, and what was done last. They stand in the order of the run.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 from rich.console import Console
@@ -13,15 +14,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from tasks.cli.boards import Scene, totals
+from tasks.cli.boards import Scene, cost_so_far, totals
 from tasks.cli.columns import harmless
 from tasks.cli.deliver import line_of_file
 from tasks.edits.paths import shown
 from tasks.runs.delivery import BAD, FileDone
 from tasks.runs.progress import JobView
-from worker.ledger.cost import cost_of, small
+from worker.ledger.cost import small
 from worker.ledger.spending import text_tokens
-from worker.log.entries import Tokens
 
 _REDRAWS_A_SECOND = 5
 #: Lines of the screen that are not rows: the head, the sums, a hint, and one to spare.
@@ -137,14 +137,15 @@ class TableBoard:
         return "thinking" if path == first and not view.chars else "next"
 
     def _figures(self, view: JobView, path: str, state: str) -> dict[str, str]:
-        """The cells behind the state, by their heads; those of a job in the row it is at."""
+        """The cells behind the state, by their heads. What is the job's stands in the row it is at,
+        but its cost, which its files share."""
         at_it = state in ("writing", "thinking")
         place = f"{view.place + 1:,}" if state == "waiting" and view.place is not None else ""
         thinking = f"{view.thinking:,}" if at_it and view.thinking else ""
         tokens = self._tokens(view, path, state)
         shown_tokens = f"{tokens:,}" if tokens else ""
         key = view.key if at_it or path in view.ready else ""
-        cost = self._cost(tokens)
+        cost = self._cost(view, path)
         return {
             "line": place,
             "thinking": thinking,
@@ -161,11 +162,13 @@ class TableBoard:
             return 0
         return text_tokens(max(0, view.chars - sum(len(text) for text in view.ready.values())))
 
-    def _cost(self, tokens: int) -> str:
-        if not tokens:
-            return ""
-        cost = cost_of(Tokens(output=tokens), self._scene.price)
-        return "?" if cost.unpriced else small(cost.usd)
+    def _cost(self, view: JobView, path: str) -> str:
+        """`+?`: a part of it has no known price."""
+        cost = cost_so_far(view, self._scene.price)
+        if not cost.usd:
+            return "?" if cost.unpriced else ""
+        share = small(cost.usd * Decimal(view.share_of(path)))
+        return share + ("+?" if cost.unpriced else "")
 
 
 def _fitting(width: int) -> list[str]:

@@ -15,6 +15,8 @@ import msgspec
 
 from settings.errors import LongstreamError
 from tasks.edits.reading import AnswerReading
+from worker.ledger.spending import text_tokens
+from worker.ledger.totals import Money
 from worker.log.entries import Tokens
 from worker.log.view import Attempt, Cut, End, Followed, Status, Text, Thinking
 
@@ -59,6 +61,14 @@ class JobView:
     usage: Tokens | None = None
     outcome: str = ""
     reason: str = ""
+    #: About how many tokens are sent with each request, and how many of them each file is.
+    prompt: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    #: About what earlier requests took that what is there does not show.
+    before: Tokens = field(default_factory=Tokens)
+    #: What all attempts took together and what that costs, once the record says so.
+    taken: Tokens | None = None
+    cost: Money | None = None
     #: The new text of each file that is ready now.
     ready: dict[str, str] = field(default_factory=dict)
 
@@ -68,6 +78,23 @@ class JobView:
         if self.state != "running" or not self.chars:
             return ""
         return next((path for path in self.paths if path not in self.ready), "")
+
+    @property
+    def tokens(self) -> Tokens:
+        """What all its attempts have taken so far; about that, until it has ended."""
+        if self.taken is not None:
+            return self.taken
+        if self.usage is not None:
+            return self.usage
+        if not self.attempt:
+            return Tokens()
+        output = self.thinking + text_tokens(self.chars)
+        return self.before + Tokens(input=self.prompt, output=output, reasoning=self.thinking)
+
+    def share_of(self, path: str) -> float:
+        """The part of the job that is for one of its files, by what is sent."""
+        whole = sum(self.sizes.values())
+        return self.sizes[path] / whole if whole else 1 / len(self.paths)
 
 
 class JobProgress:
@@ -102,6 +129,9 @@ class JobProgress:
 
     def _begin(self, attempt: Attempt) -> None:
         view = self.view
+        if view.attempt and attempt.mode != "reattach":
+            sent = Tokens(input=view.prompt, output=view.thinking, reasoning=view.thinking)
+            view.before += sent
         view.state, view.key, view.attempt = "running", attempt.key, attempt.attempt
         view.thinking = 0
         if attempt.mode == "repair":
@@ -121,6 +151,7 @@ class JobProgress:
             self._reading.close()
             self._reading, begun = self._reading.corrected(), turn
         self._reading.take(text[begun:])
+        self.view.before += Tokens(output=text_tokens(max(0, self.view.chars - offset)))
         self.view.chars, self.view.ready = offset, self._reading.ready
 
     def _end(self, end: End) -> list[Event]:
@@ -148,5 +179,5 @@ class JobProgress:
 
 
 def tokens_of_run(views: Sequence[JobView]) -> Tokens:
-    """What the providers have billed so far, for the jobs that ended."""
-    return sum((view.usage for view in views if view.usage is not None), Tokens())
+    """What all jobs have taken so far."""
+    return sum((view.tokens for view in views), Tokens())

@@ -149,6 +149,8 @@ def test_objects_tell_the_jobs_the_files_and_the_result(cli: Cli) -> None:
     ended = [item for item in said if item.get("outcome")]
     assert [item["outcome"] for item in ended] == ["completed"] * 3
     assert all(item["usage"]["output"] > 0 for item in ended)
+    costs = [(item["cost"]["usd"] > 0, item["cost"]["unpriced_tokens"]) for item in ended]
+    assert costs == [(True, item["usage"]["input"]) for item in ended], "only output has a price"
     assert sorted(result["written"]) == ["src/a.py", "src/b.py", "src/deep/c.py"]
 
 

@@ -13,6 +13,7 @@ from tasks.cli.boards import JsonBoard, LineBoard, Scene, totals
 from tasks.cli.table import TableBoard
 from tasks.runs.delivery import FileDone
 from tasks.runs.progress import JobView
+from worker.ledger.totals import Money
 from worker.log.entries import Tokens
 
 PRICE = Price(input=1.0, output=10.0)
@@ -46,16 +47,17 @@ def test_a_row_tells_where_its_file_is(screen: Console) -> None:
     thinking = running("t", "t.py")
     thinking.thinking = 1234
     writing = running("j", "a.py", "b.py", "c.py", chars=4400, a="x" * 400)
+    writing.prompt, writing.sizes = 9000, {"a.py": 1000, "b.py": 4000, "c.py": 5000}
     board = TableBoard(scene(waiting, thinking, writing), screen)
     lines = drawn(board, screen)
     board.close()
 
     assert lines[0].split() == ["file", "state", "line", "thinking", "tokens", "USD", "key"]
     assert lines[1].split() == ["w.py", "waiting", "5"]
-    assert lines[2].split() == ["t.py", "thinking", "1,234", "k1"]
-    assert lines[3].split() == ["a.py", "ready", "100", "0.0010", "k1"]
-    assert lines[4].split() == ["b.py", "writing", "1,000", "0.0100", "k1"]
-    assert lines[5].split() == ["c.py", "next"]
+    assert lines[2].split() == ["t.py", "thinking", "1,234", "0.0123", "k1"]
+    assert lines[3].split() == ["a.py", "ready", "100", "0.0020", "k1"]
+    assert lines[4].split() == ["b.py", "writing", "1,000", "0.0080", "k1"]
+    assert lines[5].split() == ["c.py", "next", "0.0100"]
     assert "Ctrl-C leaves it running" in " ".join(lines[6:])
 
 
@@ -111,6 +113,39 @@ def test_an_unknown_price_is_no_zero(screen: Console) -> None:
     board = TableBoard(scene(running("j", "a.py", chars=400), price=UNKNOWN), screen)
     assert drawn(board, screen)[1].split() == ["a.py", "writing", "100", "?", "k1"]
     board.close()
+
+
+def test_a_cost_that_lacks_a_part_says_so(screen: Console) -> None:
+    view = running("j", "a.py", chars=4000)
+    view.prompt = 500
+    board = TableBoard(scene(view, price=Price(output=10.0)), screen)
+    assert drawn(board, screen)[1].split() == ["a.py", "writing", "1,000", "0.0100+?", "k1"]
+    board.close()
+
+
+def test_what_a_job_costs_is_what_its_record_says_once_it_has_ended(screen: Console) -> None:
+    view = running("j", "a.py", chars=4000, a="x" * 4000)
+    view.state, view.usage = "ended", Tokens(input=1, output=1)
+    view.taken = Tokens(input=100_000, output=50_000)
+    view.cost = Money(
+        usd=0.75,
+        unpriced_tokens=0,
+        wasted_usd=0.25,
+        wasted_tokens=9,
+        estimated_tokens=0,
+        approximate=False,
+    )
+    shown = scene(view, done={"a.py": FileDone("a.py", "written")})
+    board = TableBoard(shown, screen)
+    assert drawn(board, screen)[1].split() == ["a.py", "written", "1,000", "0.7500", "k1"]
+    board.close()
+    assert totals(shown).endswith("150,000 tokens, 0.7500 USD")
+
+
+def test_sums_are_about_what_runs_until_it_has_ended() -> None:
+    view = running("j", "a.py", chars=4000)
+    view.prompt = 500
+    assert totals(scene(view)).endswith("1,500 tokens, about 0.0105 USD")
 
 
 def test_names_can_not_drive_the_terminal(screen: Console) -> None:

@@ -84,3 +84,19 @@ def test_the_view_tells_what_a_table_shows(made: Refactoring) -> None:
     end = End(cursor="1-9", outcome="failed", length=0, digest="", attempts=1, usage=usage)
     events(made, end)
     assert (view.state, view.outcome, view.usage) == ("ended", "failed", usage)
+
+
+def test_what_a_job_takes_counts_what_was_sent_thought_and_thrown_away(made: Refactoring) -> None:
+    view = made.view
+    view.prompt = 1000
+    assert view.tokens == Tokens(), "nothing is sent yet"
+    events(made, began(), Thinking(cursor="1-1", tokens=50), said("x" * 400))
+    assert view.tokens == Tokens(input=1000, output=150, reasoning=50)
+    events(made, began(2, "reattach"), Thinking(cursor="2-1", tokens=60))
+    assert view.tokens == Tokens(input=1000, output=160, reasoning=60)
+    events(made, cut(), began(3, "restart"), Thinking(cursor="3-1", tokens=5), said("y" * 40))
+    assert view.tokens == Tokens(input=2000, output=160 + 15, reasoning=65)
+    events(made, began(4, "repair"), said("z" * 40, 40))
+    assert view.tokens == Tokens(input=3000, output=160 + 25, reasoning=65)
+    view.taken = Tokens(input=7)
+    assert view.tokens == Tokens(input=7)
