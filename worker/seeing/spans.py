@@ -77,6 +77,24 @@ class Traces:
 
     def attempt(self, header: str | None, lease: Lease, number: int) -> trace.Span:
         """The span of an attempt that begins now. Whoever asks for it ends it."""
+        return self._attempt(header, lease, number, {"longstream.key": lease.key})
+
+    def lost(
+        self, header: str | None, lease: Lease, number: int, worker: str, from_ms: int, to_ms: int
+    ) -> None:
+        """The span of an attempt whose worker could not end it."""
+        span = self._attempt(header, lease, number, {"longstream.worker": worker}, from_ms)
+        span.set_status(StatusCode.ERROR, "worker lost")
+        span.end(to_ms * _NS_PER_MS)
+
+    def _attempt(
+        self,
+        header: str | None,
+        lease: Lease,
+        number: int,
+        more: Attributes,
+        from_ms: int | None = None,
+    ) -> trace.Span:
         self._ids.take(_id_of(lease.job_id, number))
         return self._tracer.start_span(
             "job.attempt",
@@ -86,29 +104,10 @@ class Traces:
                 "longstream.job": lease.job_id,
                 "longstream.attempt": number,
                 "longstream.pool": lease.pool,
-                "longstream.key": lease.key,
+                **more,
             },
+            start_time=None if from_ms is None else from_ms * _NS_PER_MS,
         )
-
-    def lost(
-        self, header: str | None, lease: Lease, number: int, worker: str, from_ms: int, to_ms: int
-    ) -> None:
-        """The span of an attempt whose worker could not end it."""
-        self._ids.take(_id_of(lease.job_id, number))
-        span = self._tracer.start_span(
-            "job.attempt",
-            self._context(header, lease.job_id),
-            SpanKind.CONSUMER,
-            {
-                "longstream.job": lease.job_id,
-                "longstream.attempt": number,
-                "longstream.pool": lease.pool,
-                "longstream.worker": worker,
-            },
-            start_time=from_ms * _NS_PER_MS,
-        )
-        span.set_status(StatusCode.ERROR, "worker lost")
-        span.end(to_ms * _NS_PER_MS)
 
     def flush(self, within_s: float) -> None:
         self._provider.force_flush(int(within_s * 1000))

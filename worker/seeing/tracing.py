@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from settings.model import Tracing
@@ -39,26 +39,29 @@ def traces(tracing: Tracing) -> Traces | None:
         return _made[at]
 
 
-@contextmanager
-def submitting(tracing: Tracing, headers: dict[str, Any], attributes: Attributes) -> Iterator[None]:
+def submitting(
+    tracing: Tracing, headers: dict[str, Any], attributes: Attributes
+) -> AbstractContextManager[None]:
     """The span of a submit; the message's headers say from now on which one it was."""
-    sending = traces(tracing)
-    if sending is None:
-        yield
-        return
-    with sending.span("job.submit", None, attributes) as header:
-        headers[HEADER] = header
-        yield
+    return _noted("job.submit", tracing, headers, attributes)
+
+
+def granting(
+    tracing: Tracing, headers: dict[str, Any], attributes: Attributes
+) -> AbstractContextManager[None]:
+    """The span of a grant, from the lease to the broker's having the message."""
+    return _noted("job.grant", tracing, headers, attributes)
 
 
 @contextmanager
-def granting(tracing: Tracing, headers: dict[str, Any], attributes: Attributes) -> Iterator[None]:
-    """The span of a grant, from the lease to the broker's having the message."""
+def _noted(
+    name: str, tracing: Tracing, headers: dict[str, Any], attributes: Attributes
+) -> Iterator[None]:
     sending = traces(tracing)
     if sending is None:
         yield
         return
-    with sending.span("job.grant", headers.get(HEADER), attributes) as header:
+    with sending.span(name, headers.get(HEADER), attributes) as header:
         headers[HEADER] = header
         yield
 
