@@ -40,7 +40,7 @@ def ask(
     handoff_ms: int = 60_000,
     pool: Pool = POOL,
     epoch: str = "",
-    patience: Patience = line.NONE,
+    patience: Patience = line.IMPATIENT,
 ) -> Granted:
     call = line.grant(
         pool,
@@ -194,7 +194,7 @@ def test_what_a_dead_worker_had_not_begun_comes_back_before_its_hand_off_is_over
     submit(store, "begun", "not begun")
     begun, _ = ask(store, "dead").leases
     start(store, begun, worker="dead")
-    beat(store, "dead", [], "", line.NONE)
+    beat(store, "dead", [], "", line.IMPATIENT)
     answer = wait_until("it comes back", lambda: (g := ask(store, "w2")) and g.reclaimed and g)
     assert answer.reclaimed == (("not begun", "dead"),)
     assert jobs_of(answer) == ["not begun"]
@@ -252,8 +252,10 @@ def test_who_comes_first_after_an_outage_reclaims_nothing(store: Store, first: s
     submit(store, "a")
     granted = ask(store, "w1", handoff_ms=1)
     (lease,) = granted.leases
-    beat(store, "w1", [], granted.epoch, line.NONE)
-    wait_until("the lease is over", lambda: beat(store, "w3", [], "", line.NONE).expiry_ms == 0)
+    beat(store, "w1", [], granted.epoch, line.IMPATIENT)
+    wait_until(
+        "the lease is over", lambda: beat(store, "w3", [], "", line.IMPATIENT).expiry_ms == 0
+    )
     wait_until("the store was quiet", lambda: quiet_for(store) > 2)
     if first == "beat":
         beat(store, "w2", [], granted.epoch, PATIENT)

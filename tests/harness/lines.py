@@ -12,7 +12,7 @@ import redis
 from settings.model import Account, Key, Pool, Settings
 from settings.secret import Secret
 from worker.admission import answers, line
-from worker.admission.line import NONE, Ending, Granted, Lease, Patience, Spent, Ticket
+from worker.admission.line import IMPATIENT, Ending, Granted, Lease, Patience, Spent, Ticket
 from worker.admission.states import ScopeState, scope_state
 from worker.log.entries import Tokens
 from worker.store.keys import PoolKeys, pool_keys
@@ -40,7 +40,7 @@ class Line:
     accounts: dict[str, Account] = field(default_factory=dict)
     keys: tuple[Key, ...] = ()
     epoch: str = ""
-    patience: Patience = NONE
+    patience: Patience = IMPATIENT
 
     @property
     def pool(self) -> Pool:

@@ -24,10 +24,10 @@ from typing import Any, Literal, Protocol
 import structlog
 
 from settings.model import SIMULATOR, Settings
-from worker.admission.line import Call, Lease
+from worker.admission.line import Lease
 from worker.admission.offers import packed
 from worker.store.keys import pool_keys
-from worker.store.scripts import Script, script
+from worker.store.scripts import Call, Script, script
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.limits import Limits
 

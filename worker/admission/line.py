@@ -20,9 +20,7 @@ from settings.model import Account, Pool, WorkerSettings
 from worker.admission.offers import packed
 from worker.log.entries import Tokens
 from worker.store.keys import inbox_key, pool_keys
-from worker.store.scripts import Script, script
-
-Call = tuple[Script, list[str], list[Any]]
+from worker.store.scripts import Call, run as run, script
 
 #: How an attempt ended, for the line: the whole answer came; the provider sent it away; else.
 Ending = Literal["answered", "refused", ""]
@@ -140,13 +138,8 @@ class Patience(NamedTuple):
         return cls(int(quiet_s * 1000), int(worker.renew_s * 1000) + 1000)
 
 
-NONE = Patience(0, 0)
-
-
-def run(client: redis.Redis, call: Call) -> Any:
-    """Make a call now. Raises what redis-py raises."""
-    made, keys, args = call
-    return made.call(client, keys, args)
+#: Nobody is given anything.
+IMPATIENT = Patience(0, 0)
 
 
 def enqueue(pool: str, job_id: str, ticket: Ticket = PLAIN, *, wait_ms: int = 0) -> Call:
@@ -164,7 +157,7 @@ def grant(
     handoff_ms: int,
     alive_ms: int,
     epoch: str = "",
-    patience: Patience = NONE,
+    patience: Patience = IMPATIENT,
 ) -> Call:
     args: list[Any] = [worker, slots, elsewhere, handoff_ms, alive_ms, epoch, *patience]
     args += packed(pool, accounts)
@@ -200,7 +193,7 @@ def renew(
     lease_ms: int,
     alive_ms: int,
     epoch: str = "",
-    patience: Patience = NONE,
+    patience: Patience = IMPATIENT,
 ) -> Call:
     args: list[Any] = [worker, slots, lease_ms, alive_ms, epoch, *patience]
     for held in streams:

@@ -15,6 +15,7 @@ from settings.model import Settings
 from worker.admission.holdups import held_by_budget, hold_up
 from worker.admission.line import CLASSES
 from worker.admission.states import progress
+from worker.store.connections import now_ms
 from worker.store.keys import PoolKeys, job_keys, pool_keys
 
 #: As queues.lua has them.
@@ -93,8 +94,7 @@ def _queue(client: redis.Redis, pool: str, count: int) -> Queue:
 
 def _read(client: redis.Redis, keys: PoolKeys, count: int) -> _Read:
     lines = [getattr(keys, name) for name in CLASSES]
-    seconds, micros = client.time()
-    now = seconds * 1000 + micros / 1000
+    now = now_ms(client)
     pipeline = client.pipeline(transaction=False)
     for name in lines:
         pipeline.zrange(name, 0, count - 1)

@@ -15,7 +15,7 @@ from celery import Celery
 
 from settings.model import Settings
 from worker.app import app
-from worker.store.connections import connect
+from worker.store.connections import connect, now_ms
 from worker.store.keys import direct_queue, pool_keys, probe_key
 
 PROBE = "longstream.probe"
@@ -33,8 +33,7 @@ def probe(nonce: str) -> None:
 
 def alive(client: redis.Redis, settings: Settings) -> list[str]:
     """The workers that were heard of lately, by name."""
-    seconds, micros = client.time()
-    now = seconds * 1000 + micros // 1000
+    now = now_ms(client)
     names: set[str] = set()
     for pool in settings.pools:
         found: Any = client.zrangebyscore(pool_keys(pool).workers, now, "+inf")

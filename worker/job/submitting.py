@@ -22,7 +22,7 @@ from worker.job.submission import Submission
 from worker.seeing.tracing import submitting
 from worker.store.connections import now_ms
 from worker.store.keys import DEADLINES, JOB_ID_SHAPE, JOBS, SUBMITTING, is_job_id, job_keys
-from worker.store.scripts import script
+from worker.store.scripts import Call, script
 
 _NOTE = script("worker.log", "note")
 _SUBMIT = script("worker.log", "submit")
@@ -34,7 +34,7 @@ _PRUNED = 2
 _PLACE = ("state", "pool", "ticket", "due_ms")
 
 #: A command, or the call of a script.
-Step = list[Any] | line.Call
+Step = list[Any] | Call
 
 
 class StoreFull(LongstreamError):
@@ -145,7 +145,7 @@ def _together(client: redis.Redis, steps: Sequence[Step]) -> list[Any]:
     return replies
 
 
-def _called(step: line.Call, whole: bool) -> list[Any]:
+def _called(step: Call, whole: bool) -> list[Any]:
     made, keys, args = step
     return made.whole(keys, args) if whole else made.command(keys, args)
 

@@ -18,9 +18,8 @@ import msgspec
 
 from worker.ledger.spending import Spending
 from worker.store.keys import ENTERED, books_key, job_keys
-from worker.store.scripts import Script, script
+from worker.store.scripts import Call, script
 
-Call = tuple[Script, list[str], list[Any]]
 #: The reply of `book` that asks for another look at the record.
 STALE = -1
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import redis
 
-from worker.admission.line import run
 from worker.ledger import booking
 from worker.ledger.booking import Payer
 from worker.ledger.spending import unsaid
 from worker.log.claim import Claim
 from worker.log.stored import read_stored
+from worker.store.connections import now_ms
 from worker.store.keys import job_keys
+from worker.store.scripts import run
 
 
 def catch_up(client: redis.Redis, job_id: str, claim: Claim) -> None:
@@ -33,8 +34,7 @@ def book_recorded(client: redis.Redis, job_id: str, claim: Claim, kept_s: int) -
     payer = Payer(job_id=job_id, task=claim.account.task, tenant=claim.account.ticket.tenant)
     replies = [booking.STALE]
     while booking.STALE in replies:
-        seconds, micros = client.time()
-        read_ms = int(seconds) * 1000 + int(micros) // 1000
+        read_ms = now_ms(client)
         raw: Any = client.hgetall(job_keys(job_id).record)
         spent = booking.unbooked(raw, upto)
         calls = [booking.book(payer, each, read_ms=read_ms, kept_s=kept_s) for each in spent]

@@ -42,6 +42,16 @@ class Script:
             return client.execute_command(*self.whole(keys, args))
 
 
+#: A script with its keys and arguments, for whichever client makes the call.
+Call = tuple[Script, list[str], list[Any]]
+
+
+def run(client: _SyncClient, call: Call) -> Any:
+    """Make a call now. Raises what redis-py raises."""
+    made, keys, args = call
+    return made.call(client, keys, args)
+
+
 @cache
 def script(package: str, name: str) -> Script:
     """The script `<name>.lua` shipped beside `package`."""
