@@ -71,10 +71,6 @@ class Deliverer:
         """What was accepted, by path."""
         return [self._changes[path] for path in sorted(self._changes)]
 
-    @property
-    def verdicts(self) -> list[Verdict]:
-        return [change.verdict for change in self.changes]
-
     def ready(self, event: Ready) -> list[FileDone]:
         """A file is ready: write it, if that is to be done at once."""
         if self._delivery.how not in ("apply", "out") or self._scratch is not None:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
-from decimal import Decimal
 from typing import Literal
 
 import msgspec
 import redis
 
 from settings.model import Settings
-from worker.ledger.cost import NOTHING, Cost, cost_of, small
+from worker.ledger.cost import NOTHING, Cost, cost_of, exact, small
 from worker.ledger.spending import Spending
 from worker.log.entries import Tokens
 from worker.store.keys import books_key
@@ -169,7 +168,7 @@ def money_of(spent: Iterable[Spending], settings: Settings) -> Money:
 
 def amount(money: Money) -> str:
     """The amount in words."""
-    return str(Cost(_exact(money.usd), money.unpriced_tokens, money.approximate))
+    return str(Cost(exact(money.usd), money.unpriced_tokens, money.approximate))
 
 
 def short(money: Money) -> str:
@@ -177,23 +176,19 @@ def short(money: Money) -> str:
     if money.unpriced_tokens and not money.usd:
         return "?"
     unknown = " + ?" if money.unpriced_tokens else ""
-    return f"{'~' if money.approximate else ''}{small(_exact(money.usd))}{unknown}"
+    return f"{'~' if money.approximate else ''}{small(exact(money.usd))}{unknown}"
 
 
 def shown(money: Money) -> str:
     """The amount in words, its wasted part and what is only an estimate."""
     parts = [amount(money)]
     if money.wasted_tokens:
-        lost = Cost(_exact(money.wasted_usd), 0, money.approximate)
+        lost = Cost(exact(money.wasted_usd), 0, money.approximate)
         priced = f"{lost}, " if money.wasted_usd else ""
         parts.append(f"wasted: {priced}{money.wasted_tokens:,} tokens")
     if money.estimated_tokens:
         parts.append(f"{money.estimated_tokens:,} tokens estimated")
     return "; ".join(parts)
-
-
-def _exact(amount: float) -> Decimal:
-    return Decimal(repr(amount))
 
 
 def _money(rows: Sequence[Row], settings: Settings) -> Money:

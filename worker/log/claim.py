@@ -101,7 +101,7 @@ def claim_of(reply: list[Any]) -> Claim | str:
         lost=tuple(name.decode() for name in lost),
         cancelled=bool(cancelled),
         failures=failures,
-        deadline_ms=None if deadline_ms == "" or deadline_ms == b"" else int(deadline_ms),
+        deadline_ms=None if deadline_ms in ("", b"") else int(deadline_ms),
         point=msgspec.json.decode(resume, type=Point) if goes_on else None,
         created_ms=created_ms,
         before_ms=before_ms,

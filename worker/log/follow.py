@@ -20,7 +20,7 @@ from worker.log import entries
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.status import status_steps
 from worker.log.stored import Stored, stored_in
-from worker.log.view import CleanView, Followed, Status, Superseded, item_of, spans_of
+from worker.log.view import CleanView, Followed, Status, item_of, spans_of
 from worker.store.keys import job_keys
 
 #: Entries of one read: enough to drain a burst in one round trip, small enough to stay prompt.
@@ -91,15 +91,6 @@ class Follower:
         if self._absent or not self._view.settled(self._cursor):
             return None
         return self._cursor, self._view.length
-
-    @property
-    def cursor(self) -> Cursor:
-        return self._cursor
-
-    @property
-    def shown(self) -> Status | None:
-        """The latest status it told."""
-        return self._shown
 
     def steps(self) -> Steps:
         yield from self._begin()
@@ -243,9 +234,14 @@ class Follower:
         return True
 
 
+def without_blocking(command: Command) -> Command:
+    """The same read, answered at once."""
+    if "BLOCK" not in command:
+        return command
+    at = command.index("BLOCK")
+    return (*command[:at], *command[at + 2 :])
+
+
 def _entries(reply: Any) -> Iterator[Stored]:
     for _, stored in reply or ():
         yield from stored_in(stored)
-
-
-__all__ = ["LogExpired", "Steps", "Superseded", "Trimmed", "follow"]

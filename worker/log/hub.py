@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from worker.log.channel import Channel, Shown, TooSlow, want_of
 from worker.log.commit import GroupCommit
 from worker.log.cursor import START, Cursor
-from worker.log.follow import Command, Follower, Steps
+from worker.log.follow import Command, Follower, Steps, without_blocking
 from worker.log.tracked import Answer, TrackedReads
 from worker.log.view import Followed
 from worker.store.connections import connect_async
@@ -96,9 +96,8 @@ class Hub(Generic[T]):
 
     async def page(self, command: Command) -> Any:
         """What is stored: a read that does not wait for more."""
-        at = command.index("BLOCK")
         async with self._pages:
-            return await self.command(command[:at] + command[at + 2 :])
+            return await self.command(without_blocking(command))
 
 
 class Reader(Generic[T]):

@@ -14,7 +14,7 @@ from typing import Any
 import redis
 
 from worker.errors import StoreError
-from worker.log.follow import Command, follow
+from worker.log.follow import Command, follow, without_blocking
 from worker.log.reader import Drive, unreachable
 from worker.log.view import Followed, Status
 from worker.store.faults import passes
@@ -71,7 +71,7 @@ class _Reader:
         if reads and self._was_read:
             self.due = max(self.due, time.monotonic() + self._pause_s)
         self._was_read = self._was_read or reads
-        self.command = _without_blocking(command)
+        self.command = without_blocking(command)
 
 
 def tail_many(client: redis.Redis, job_ids: Iterable[str]) -> Iterator[tuple[str, Had]]:
@@ -109,10 +109,3 @@ def _replies(client: redis.Redis, readers: list[_Reader]) -> list[Any]:
             assert reader.command is not None
             pipe.execute_command(*reader.command)  # type: ignore[no-untyped-call]
         return list(pipe.execute(raise_on_error=False))
-
-
-def _without_blocking(command: Command) -> Command:
-    if "BLOCK" not in command:
-        return command
-    at = command.index("BLOCK")
-    return (*command[:at], *command[at + 2 :])

@@ -7,7 +7,7 @@ that moves do. Each check that fails says what is wrong, and the way out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 import redis
@@ -114,8 +114,4 @@ def _unserved(pool: PoolLook) -> bool:
 
 
 def _head(pool: PoolLook) -> str:
-    return next(iter(_jobs(pool)), "")
-
-
-def _jobs(pool: PoolLook) -> Iterator[str]:
-    return (each.job for each in pool.queue.first)
+    return pool.queue.first[0].job if pool.queue.first else ""

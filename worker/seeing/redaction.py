@@ -92,7 +92,7 @@ _HEX = re.compile(r"[0-9a-f]{32,}|[0-9A-F]{32,}")
 _MIXED, _MIXED_SMALL = 0.4, 0.25
 _FEWEST_DIGITS = 2
 
-#: Set by `log.processors` themselves, after whatever a caller gave.
+#: Set by the steps before this one, after whatever a caller gave.
 _OWN = frozenset({"timestamp", "level"})
 
 _known: set[str] = set()

@@ -6,6 +6,7 @@ holds until the store is back. What the store says of the whole fleet is `readin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,7 +36,7 @@ class Turning(Protocol):
 class Loop(Turning, Protocol):
     draining: bool
 
-    def held(self) -> object: ...
+    def held(self) -> Sequence[object]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,7 @@ class Vitals:
     def gauges(self) -> list[Gauge]:
         own = ProcessGauges()
         own.slots.set(to=0 if self.loop.draining else self.worker.concurrency)
-        held = self.loop.held()
-        own.leases.set(to=len(held) if isinstance(held, list) else 0)
+        own.leases.set(to=len(self.loop.held()))
         own.draining.set(to=int(self.loop.draining))
         for name, part in (("loop", self.loop), ("keeper", self.keeper), ("feeder", self.feeder)):
             own.idle.set(name, to=part.idle_s())

@@ -37,7 +37,7 @@ from worker.upstream.response_shapes import usage_of
 from worker.upstream.responses import Responses
 from worker.upstream.transport import Transport
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 #: As many streams as one process may run.
 MAX_STREAMS = 2000
@@ -172,7 +172,7 @@ class Client:
                 if name is None:
                     raise
                 self._refusals.add(key.base_url, request.model, name)
-                log.warning(
+                _log.warning(
                     "upstream.parameter_dropped",
                     key=key.alias,
                     model=request.model,
