@@ -18,7 +18,7 @@ end
 
 local job, wait_ms, ticket = ARGV[1], tonumber(ARGV[2]), cjson.decode(ARGV[3])
 
-if redis.call('HEXISTS', tickets, job) == 1 then return 0 end
+if redis.call('HEXISTS', tickets, job) == 1 or redis.call('HEXISTS', held, job) == 1 then return 0 end
 -- Start-time fair queueing: a tenant's jobs follow each other at the distance of their cost, and
 -- none begins before the class has come to where it is now, so that idle time is not saved up.
 local tenant, progress = ticket.class .. '/' .. ticket.tenant, read_progress()

@@ -60,16 +60,21 @@ local function look_after_time(reclaimed)
   -- include rests
   -- include leases
   for _, job in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 200)) do
-    local lease = cjson.decode(redis.call('HGET', held, job))
-    free(job, lease, nil, lease.run == '')
-    report(lease, false)
-    return_to_line(job, lease, 0)
-    table.insert(reclaimed, job)
-    table.insert(reclaimed, lease.worker)
+    local lease = decoded(redis.call('HGET', held, job))
+    if lease then
+      free(job, lease, nil, lease.run == '')
+      report(lease, false)
+      return_to_line(job, lease, 0)
+      table.insert(reclaimed, job)
+      table.insert(reclaimed, lease.worker)
+    else
+      redis.call('ZREM', leases, job)
+    end
   end
   for _, job in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 1000)) do
     redis.call('ZREM', delayed, job)
-    stand_in_line(job, cjson.decode(redis.call('HGET', tickets, job)))
+    local ticket = decoded(redis.call('HGET', tickets, job))
+    if ticket then stand_in_line(job, ticket) end
   end
 end
 
@@ -111,10 +116,17 @@ local function grant_all()
   while room > 0 and looked < LOOK do
     local queue, start, job, text = next_class(queues, progress[1], size)
     if not queue then break end
-    local ticket = cjson.decode(text)
-    local key, other, open = best_key(ticket, claimed, progress[10])
-    queue.at, queue.passed = queue.at + 1, queue.passed + 1
-    if key then
+    queue.at = queue.at + 1
+    local ticket, key, other, open = decoded(text)
+    if ticket then
+      key, other, open = best_key(ticket, claimed, progress[10])
+      queue.passed = queue.passed + 1
+    end
+    if not ticket then
+      -- A place without a ticket is nobody's, and must not stop all that come behind it.
+      redis.call('ZREM', queue.line, job)
+      looked = looked + 1
+    elseif key then
       lease_out(out, job, ticket, key)
       queue.taken = queue.taken or {}
       queue.taken[#queue.taken + 1] = job

@@ -81,7 +81,7 @@ for i = 8, #ARGV, 6 do
   if not lease and lost then
     lease, adopted = adopt(job, number, ARGV[i + 2], ARGV[i + 3]), true
   end
-  if lease and lease.lease == number then
+  if lease and lease.lease == number and lease.worker == worker then
     redis.call('ZADD', leases, math.floor(now + ARGV[3]), job)
     note_produced(job, lease, tonumber(ARGV[i + 4]))
     if ARGV[i + 5] == '1' then bind(job, lease) end

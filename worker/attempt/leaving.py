@@ -32,7 +32,7 @@ from worker.log.entries import Mode, Tokens
 from worker.log.writer import Fields, Writer
 from worker.outcomes import Outcome
 from worker.seeing.witness import Witness
-from worker.store.keys import job_keys
+from worker.store.keys import job_keys, pool_keys
 from worker.store.scripts import script
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
@@ -192,6 +192,15 @@ class Leaving:
             await self.commit.call(*back)
         self.seen.refused(error, wait_s)
         return Yielded(str(error))
+
+    async def overtaken(self) -> None:
+        """A lease with a higher number had the job. If that is held, nothing is left to do; if the
+        line had to count anew, the job goes back, and the line counts on from there."""
+        pool, record = pool_keys(self.lease.pool), job_keys(self.lease.job_id).record
+        highest = int(await self.commit.command("HGET", record, "lease") or 0)
+        more = max(0, highest - self.lease.number)
+        await self.commit.command("INCRBY", pool.counter, more)
+        await self.commit.call(*line.settle(self.lease, back=True))
 
     async def lost(self, writer: Writer) -> Yielded:
         """The lease is gone. What came is stored all the same, and with it where the response can

@@ -183,7 +183,8 @@ class Attempt:
             if record is not None:
                 await catch_up_ended(self._commit, record, self._settings.retention.spend_s)
                 return Sealed(Outcome(record.outcome), record.reason, record.result)
-        await self._commit.call(*line.settle(self._lease, back=False))
+        done = line.settle(self._lease, back=False)
+        await (self._leaving.overtaken() if why == "stale" else self._commit.call(*done))
         self._seen.not_claimed()
         return Yielded(f"not claimed: {why}")
 

@@ -33,12 +33,19 @@ _PRUNED = 2
 #: What a record says of its job's place in the line.
 _PLACE = ("state", "pool", "ticket", "due_ms")
 
+#: The states of a job that has not ended.
+_GOES_ON = (b"waiting", b"running")
+
 #: A command, or the call of a script.
 Step = list[Any] | Call
 
 
 class StoreFull(LongstreamError):
     """Redis refuses writes; the job was not submitted."""
+
+
+#: How many jobs are looked at in one round trip.
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +177,29 @@ def sweep(client: redis.Redis, older_than_ms: int) -> Found:
         if asked_ms is not None and state is not None:
             cancelled.append(job)
         else:
-            recorded[job] = (state, pool, ticket, max(0, int(due_ms or 0) - now))
+            # One that runs is held, and does not enter, unless the line has lost it.
+            waits = b"waiting" if state == b"running" else state
+            recorded[job] = (waits, pool, ticket, max(0, int(due_ms or 0) - now))
     entered, _ = _enter(client, recorded)
     if recorded:
         # Only now may be forgotten that their submits had begun.
         client.zrem(SUBMITTING, *recorded)
     return Found(tuple(entered), tuple(cancelled))
+
+
+def relist(client: redis.Redis, pool: str) -> int:
+    """The store has lost the pool's line: note every job of it that has not ended, as if its submit
+    had crashed; how many. Those that run are adopted by their workers before `sweep` looks."""
+    listed: Any = client.zrange(JOBS, 0, -1)
+    jobs, noted = [job.decode() for job in listed], 0
+    for at in range(0, len(jobs), _PAGE):
+        page = jobs[at : at + _PAGE]
+        read: list[Step] = [["HMGET", job_keys(job).record, "state", "pool"] for job in page]
+        told = zip(page, _together(client, read), strict=True)
+        lost = [job for job, (state, its) in told if state in _GOES_ON and its == pool.encode()]
+        _together(client, [_NOTE.whole([SUBMITTING], [job, 0]) for job in lost])
+        noted += len(lost)
+    return noted
 
 
 def _deadline_ms(job: Submission) -> int:

@@ -10,8 +10,8 @@
 --
 -- KEYS[1]  log, a stream; created here and nowhere else
 -- KEYS[2]  record, a hash
--- ARGV[1]  lease number; an older one than the last is refused, the same one is a repeated
---          call whose reply was lost and gets the same answer
+-- ARGV[1]  lease number; an older one than the last is refused, the same one of the same worker is
+--          a repeated call whose reply was lost and gets the same answer
 -- ARGV[2]  worker
 -- ARGV[3]  key alias
 -- ARGV[4]  'run', or 'close' to only seal a job that is neither in the line nor held: whoever ran it
@@ -62,7 +62,8 @@ end
 if not state then return { 'unknown' } end
 if state == 'ended' then return { 'ended' } end
 if purpose == 'run' and held and lease < tonumber(held) then return { 'stale' } end
-if purpose == 'run' and held and lease == tonumber(held) and state == 'running' then
+if purpose == 'run' and held and lease == tonumber(held) and state == 'running'
+    and redis.call('HGET', record, 'worker') == worker then
   local current = tonumber(redis.call('HGET', record, 'attempt'))
   local first = redis.call('XRANGE', log, current .. '-0', current .. '-0')[1]
   return claimed(current, first[2][2])

@@ -21,6 +21,7 @@ import structlog
 from settings.model import Settings
 from worker.admission import line
 from worker.admission.line import Granted, Lease, Patience
+from worker.job.submitting import relist
 from worker.messages.publish import TaskLacking
 from worker.seeing.meters import METERS
 from worker.steps.keeper import ALIVE_BEATS
@@ -196,7 +197,9 @@ class Feeder:
             patience=Patience.of(worker),
         )
         answer = line.granted(pool, line.run(client, call))
-        self._epochs[pool] = answer.epoch
+        known, self._epochs[pool] = self._epochs.get(pool), answer.epoch
+        if known not in (None, answer.epoch):
+            _log.error("line.lost", pool=pool, jobs=relist(client, pool))
         for job_id, lost in answer.reclaimed:
             _log.warning("lease.reclaimed", job=job_id, worker=lost)
             METERS.reclaimed.add(pool)
