@@ -55,7 +55,8 @@ class Ignores:
     @cached_property
     def _tracked(self) -> frozenset[PurePosixPath]:
         """The files that git tracks, and the directories they lie in."""
-        listed = _git(self._top, "ls-files", "-z") if (self._top / ".git").exists() else None
+        in_repository = repository_of(self._top) == self._top
+        listed = _git(self._top, "ls-files", "-z") if in_repository else None
         names = os.fsdecode(listed or b"").split("\0")[:-1]
         files = [PurePosixPath(name) for name in names]
         return frozenset(files).union(*(file.parents for file in files))
@@ -80,8 +81,9 @@ class Ignores:
         for directory in within.parents:
             if directory not in self._specs:
                 path = self._top / directory / _GITIGNORE
+                is_link = os.path.islink(path)  # noqa: PTH114 - never raises
                 # Git follows no link here either.
-                self._specs[directory] = _NOTHING if path.is_symlink() else _spec(path)
+                self._specs[directory] = _NOTHING if is_link else _spec(path)
             yield directory, self._specs[directory]
 
 
@@ -102,7 +104,8 @@ def _said(spec: GitIgnoreSpec, name: str) -> bool | None:
 
 def repository_of(place: Path) -> Path | None:
     """The root of the repository that a directory lies in."""
-    return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
+    places = (place, *place.parents)
+    return next((each for each in places if os.path.lexists(each / ".git")), None)
 
 
 def _exclude_files(top: Path) -> Iterator[Path]:

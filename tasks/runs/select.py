@@ -66,7 +66,7 @@ class _Looking:
         if not name:
             # An unset variable of a script must not become the whole directory.
             self.problems.append("an empty name is no file; . is this directory")
-        elif path.is_dir():
+        elif os.path.isdir(path):  # noqa: PTH112 - what can not be looked at is for the reading
             self._directory(name, self._real(path))
         elif not os.path.lexists(path) and glob.has_magic(name):
             self._glob(name)
@@ -91,10 +91,11 @@ class _Looking:
             self.problems.append(f"{shown(pattern)}: no file matches")
         for match in matches:
             path = self._root / match
-            if not path.is_symlink():
+            is_link = os.path.islink(path)  # noqa: PTH114 - never raises
+            if not is_link:
                 path = self._real(path)
-            ignored = self._ignores.ignores(path, directory=path.is_dir())
-            if not ignored and path.is_file() and not path.is_symlink():
+            ignored = self._ignores.ignores(path, directory=os.path.isdir(path))  # noqa: PTH112
+            if not ignored and not is_link and os.path.isfile(path):  # noqa: PTH113
                 self._take(path)
 
     def _real(self, path: Path) -> Path:
@@ -119,7 +120,7 @@ class _Looking:
                 # A link is another name of what is found, or refused, where it leads.
                 if entry.is_file(follow_symlinks=False):
                     yield path
-            elif (path / ".git").exists():
+            elif os.path.lexists(path / ".git"):
                 self._skip(path, "is a repository of its own; name it to send it")
             else:
                 yield from self._walk(path)

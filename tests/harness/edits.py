@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,3 +36,20 @@ def _each(result: Result, write: Callable[[Change], Applied | Refused]) -> list[
     changed = (change for change in result.changes if change.verdict.kind != "unchanged")
     refused = (Refused(verdict.path, verdict.reason) for verdict in result.refused)
     return [*map(write, changed), *refused]
+
+
+@contextmanager
+def ordinary_user() -> Iterator[Path]:
+    """A directory of an ordinary user's, as that user: root may write into read-only ones."""
+    directory = Path(tempfile.mkdtemp(prefix="longstream-test-"))
+    as_root = os.geteuid() == 0
+    if as_root:
+        os.chown(directory, 65534, 65534)
+        os.seteuid(65534)
+    try:
+        yield directory
+    finally:
+        if as_root:
+            os.seteuid(0)
+        directory.chmod(0o700)
+        shutil.rmtree(directory)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +17,7 @@ from tasks.edits.answer import Answer
 from tasks.edits.apply import Applied, Refused
 from tasks.edits.checks import Result, check
 from tasks.edits.source import read_sources
-from tests.harness.edits import apply, write_out
+from tests.harness.edits import apply, ordinary_user, write_out
 
 ODD_NAMES = ["with space.py", 'quo"te.py', "new\nline.py", "naïve/日本.py", "n" * 252 + ".py"]
 
@@ -203,19 +201,8 @@ def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
-    """A directory of an ordinary user's, as that user: root may write into read-only ones."""
-    directory = Path(tempfile.mkdtemp(prefix="longstream-test-"))
-    as_root = os.geteuid() == 0
-    if as_root:
-        os.chown(directory, 65534, 65534)
-        os.seteuid(65534)
-    try:
+    with ordinary_user() as directory:
         yield directory
-    finally:
-        if as_root:
-            os.seteuid(0)
-        directory.chmod(0o700)
-        shutil.rmtree(directory)
 
 
 def test_a_read_only_directory_is_a_clear_refusal(unprivileged: Path) -> None:

@@ -16,6 +16,7 @@ from tasks.edits.source import SourceError, gather_sources
 from tasks.runs.ignore import Ignores
 from tasks.runs.plan import kinds_of
 from tasks.runs.select import Selection, select
+from tests.harness.edits import ordinary_user
 from tests.harness.refactoring import git
 
 TREE = {
@@ -307,6 +308,33 @@ def test_a_link_to_a_directory_outside_gives_nothing(tmp_path: Path) -> None:
     assert dict(gathered.left_out) == {
         "linked/b.py": "leads outside the root through a symbolic link"
     }
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    with ordinary_user() as directory:
+        yield directory
+
+
+def test_a_directory_that_can_not_be_looked_into_is_skipped(unprivileged: Path) -> None:
+    grow(unprivileged, {"a.py": "x", "locked/b.py": "x", "closed/c.py": "x"})
+    (unprivileged / "locked").chmod(0)
+    (unprivileged / "closed").chmod(0o444)
+    try:
+        chosen = select([".", "**/*.py"], unprivileged)
+        gathered = gather_sources((), chosen.found, unprivileged, 1000)
+        assert [file.path for file in gathered.files] == ["a.py"]
+        assert gathered.left_out == (("closed/c.py", "cannot be read: permission denied"),)
+        assert (chosen.skipped[-1].path, chosen.skipped[-1].reason) == (
+            *("locked", "cannot be listed: permission denied"),
+        )
+        named = select(["locked/b.py"], unprivileged).named
+        with pytest.raises(SourceError, match=r"locked/b.py: cannot be read: permission denied"):
+            gather_sources(named, (), unprivileged, 1000)
+        assert select(["."], unprivileged / "locked").found == ()
+    finally:
+        (unprivileged / "locked").chmod(0o700)
+        (unprivileged / "closed").chmod(0o700)
 
 
 def test_what_was_found_and_can_not_be_sent_is_left_out_with_the_reason(tmp_path: Path) -> None:
