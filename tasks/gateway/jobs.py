@@ -100,20 +100,22 @@ def _id_of(tenant: str, key: str) -> str:
 
 
 def _arguments(asked: Generate | Refactor) -> tuple[str, list[Any], dict[str, Any]]:
-    options: dict[str, Any] = {"model": asked.model, "effort": asked.effort}
-    options["max_output_tokens"] = asked.max_output_tokens
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given = options_of(
+        model=asked.model, effort=asked.effort, max_output_tokens=asked.max_output_tokens
+    )
     if isinstance(asked, Refactor):
         for file in asked.files:
             if (problem := lexical_problem(file.path)) is not None:
                 raise Problem("invalid", f"{file.path!r} {problem}")
         files = [{"path": file.path, "text": file.text} for file in asked.files]
         return "tasks.refactor", [files, asked.instruction], given
-    if asked.system is not None:
-        given["system"] = asked.system
-    if asked.inline_thinking:
-        given["inline_thinking"] = True
+    given |= options_of(system=asked.system, inline_thinking=asked.inline_thinking or None)
     return "tasks.generate", [asked.prompt], given
+
+
+def options_of(**options: Any) -> dict[str, Any]:
+    """What was asked for; what was not is left to the task."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _exists(job_id: str) -> bool:

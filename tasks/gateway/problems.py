@@ -6,7 +6,7 @@ worded anew.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 import redis
@@ -92,6 +92,10 @@ _PLAIN: tuple[tuple[type[LongstreamError], str], ...] = (
 )
 
 
+@overload
+def problem_of(error: LongstreamError) -> Problem: ...
+@overload
+def problem_of(error: Exception) -> Problem | None: ...
 def problem_of(error: Exception) -> Problem | None:
     """What a caller is told of an error of ours; None for one that nobody foresaw."""
     match error:
@@ -103,14 +107,15 @@ def problem_of(error: Exception) -> Problem | None:
             return Problem("invalid", "; ".join(map(str, error.problems)))
         case StoreUnreachable():
             # Its message names the server, which is nobody's business but the operator's.
-            return _unreachable()
+            return unreachable()
         case redis.RedisError() if passes(error) or forbids(error):
-            return _unreachable()
+            return unreachable()
         case redis.ResponseError():
             return Problem("store_refused", words_of(error))
     code = next((code for kind, code in _PLAIN if isinstance(error, kind)), None)
     return None if code is None else Problem(code, str(error))
 
 
-def _unreachable() -> Problem:
+def unreachable() -> Problem:
+    """Redis does not answer now; a caller may come back soon."""
     return Problem("store_unreachable", headers={"Retry-After": "2"})

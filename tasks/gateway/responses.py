@@ -20,7 +20,7 @@ from starlette.responses import Response
 from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.gateway.frames import Frame, event
-from tasks.gateway.jobs import json_of, tenant_of, visible
+from tasks.gateway.jobs import json_of, options_of, tenant_of, visible
 from tasks.gateway.operations import Call, serves
 from tasks.gateway.problems import Problem, problem_of
 from tasks.gateway.response_objects import PREFIX, message, part, response_of, snapshot
@@ -92,13 +92,12 @@ async def _create(call: Call) -> Any:
         # Before the job is there: a client that is refused asks again, and means the same job.
         call.request.app.state.streams.require_room()
     prompt, system = _prompt_of(asked)
-    options = {
-        "model": asked.model,
-        "system": system,
-        "effort": asked.reasoning.effort if asked.reasoning else None,
-        "max_output_tokens": asked.max_output_tokens,
-    }
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    given = options_of(
+        model=asked.model,
+        system=system,
+        effort=asked.reasoning.effort if asked.reasoning else None,
+        max_output_tokens=asked.max_output_tokens,
+    )
     job = await run_in_threadpool(
         jobs.submit, "tasks.generate", prompt, tenant=tenant_of(call.grant, None), **given
     )
@@ -198,9 +197,7 @@ class ResponseEvents:
         except TooSlow:
             return
         except LongstreamError as error:
-            problem = problem_of(error)
-            assert problem is not None
-            yield event("error", {"type": "error", "message": str(error), **problem.document()})
+            yield _error_event(problem_of(error))
 
     async def of(self, batch: list[Shown[Frame]]) -> list[bytes]:
         """The events of some items of the clean log, in their order."""
@@ -266,6 +263,11 @@ class ResponseEvents:
 
     def _place(self) -> dict[str, Any]:
         return {"item_id": self._item, "output_index": 0, "content_index": 0}
+
+
+def _error_event(problem: Problem) -> bytes:
+    message = problem.detail or problem.title
+    return event("error", {**problem.document(), "type": "error", "message": message})
 
 
 def _prompt_of(asked: Asked) -> tuple[str, str | None]:
