@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from tasks.gateway.access import LOCAL, Grant, grant_of
 from tasks.gateway.frames import Frame
-from tasks.gateway.problems import Problem
+from tasks.gateway.problems import Problem, unreachable
 from tasks.gateway.tokens import matching, parts_of, stored_token
 from worker.log.hub import Hub
 from worker.store.keys import TOKENS
@@ -65,7 +65,7 @@ class Callers:
             async with asyncio.timeout(_PATIENCE_S):
                 stored = await hub.command(("HGET", TOKENS, token_id))
         except TimeoutError:
-            raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
+            raise unreachable() from None
         token = matching(stored, secret)
         return None if token is None else grant_of(token)
 

@@ -15,7 +15,7 @@ from tasks.gateway.frames import Frame, event
 from tasks.gateway.jobs import visible
 from tasks.gateway.many import Cursors, Many
 from tasks.gateway.operations import Call, Header, serves
-from tasks.gateway.problems import Problem, problem_of
+from tasks.gateway.problems import Problem, problem_of, unreachable
 from tasks.gateway.streams import EventStream
 from tasks.gateway.tokens import Scope
 from worker.log.cursor import START, Cursor
@@ -89,7 +89,7 @@ async def _events_of_many(call: Call) -> Any:
                 return Response(status_code=204)
     except TimeoutError:
         await many.close()
-        raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
+        raise unreachable() from None
     return EventStream(state.streams, call.grant, many.events(), many.close)
 
 
@@ -99,7 +99,7 @@ async def _first(batches: Any) -> list[Shown[Frame]]:
             first: list[Shown[Frame]] = await anext(batches)
             return first
     except TimeoutError:
-        raise Problem("store_unreachable", headers={"Retry-After": "2"}) from None
+        raise unreachable() from None
 
 
 async def _one(first: list[Shown[Frame]], batches: Any) -> AsyncGenerator[bytes, None]:
@@ -119,11 +119,9 @@ def _joined(batch: list[Shown[Frame]]) -> bytes:
     return b"".join([frame.whole for _, frame in batch])
 
 
-def _problem_event(error: Exception) -> bytes:
+def _problem_event(error: LongstreamError) -> bytes:
     """The reader can not go on; a client that connects again gets the same as an answer."""
-    problem = problem_of(error)
-    assert problem is not None
-    return event("problem", problem.document())
+    return event("problem", problem_of(error).document())
 
 
 OPERATIONS = (_events, _events_of_many)

@@ -12,9 +12,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from settings.errors import LongstreamError
+from settings.model import SIMULATOR
 from tasks import jobs
 from tasks.gateway.callers import COOKIE
-from tasks.gateway.jobs import listed, visible
+from tasks.gateway.jobs import listed, tenant_of, visible
 from tasks.gateway.operations import Call, Handler, Operation, received_body, serves
 from tasks.gateway.overview import accounts, queues_for
 from tasks.gateway.page.diffs import Change, changes_of
@@ -95,7 +96,7 @@ async def _job(call: Call) -> Response:
         cost=cost_shown(record.cost) if record.cost is not None else "",
         may_cancel=call.grant.allows(Scope.CANCEL) and record.state is not State.ENDED,
         live=record.state is not State.ENDED or not story.ended,
-        simulated=record.pool == "simulator",
+        simulated=record.pool == SIMULATOR,
     )
 
 
@@ -121,14 +122,11 @@ async def _waiting(call: Call, record: Record) -> Any:
 
 @_page("POST /ask", Scope.SUBMIT)
 async def _ask(call: Call) -> Response:
-    if call.grant.job is not None:
-        raise Problem("forbidden", "the token is bound to one job")
+    tenant = tenant_of(call.grant, None)
     form = await _form(call)
     if not form.get("prompt", "").strip():
         raise Problem("invalid", "the prompt is empty: say what to answer")
-    job = await run_in_threadpool(
-        jobs.submit, "tasks.generate", form["prompt"], tenant=call.grant.tenant or "default"
-    )
+    job = await run_in_threadpool(jobs.submit, "tasks.generate", form["prompt"], tenant=tenant)
     return RedirectResponse(f"/view/{job}", 303)
 
 
@@ -183,7 +181,6 @@ def _stranger(call: Call) -> Response | None:
 
 def _failed(error: LongstreamError) -> Response:
     problem = problem_of(error)
-    assert problem is not None
     return rendered("problem.html", problem.status, grant=None, problem=problem)
 
 
