@@ -68,9 +68,20 @@ async def test_a_job_is_ended_at_its_deadline_although_every_key_rests(
     expire(celery, store.sync, JOB, lambda: verdict.outcome)
     assert verdict.outcome is Outcome.EXPIRED
     assert verdict.reason == "its deadline has passed"
-    # What had ended is only forgotten.
     assert not store.sync.exists(DEADLINES)
-    assert backend.revoked == []
+    assert backend.revoked == [JOB]
+
+
+def test_what_its_end_left_undone_is_done_when_the_job_is_told_again(
+    store: Store, line: Line
+) -> None:
+    """Who ended it died behind the seal."""
+    waits(store, 0.01)
+    store.sync.hset(KEYS.record, mapping={"state": "ended", "outcome": "expired"})
+    celery: Any = SimpleNamespace(backend=(backend := Backend()))
+    expire(celery, store.sync, JOB, lambda: Outcome.EXPIRED)
+    assert backend.revoked == [JOB]
+    assert not store.sync.exists(DEADLINES)
 
 
 def test_whoever_waits_for_the_result_is_told(store: Store, line: Line) -> None:

@@ -17,7 +17,7 @@ from worker.admission import line as calls
 from worker.admission.line import Held
 from worker.attempt.work import Yielded
 from worker.job.submission import Submission
-from worker.job.submitting import submit, sweep
+from worker.job.submitting import relist, submit, sweep
 from worker.log.commit import GroupCommit
 from worker.messages.message import plain_message
 from worker.store.keys import SUBMITTING, job_keys
@@ -66,6 +66,21 @@ def test_jobs_that_have_not_ended_enter_the_line_again_but_those_that_run(
     assert set(sweep(store.sync, 0).entered) == {"orphan", "waits"}
     assert set(line.grant()) == {"orphan", "waits"}
     assert line.settle(lease)
+
+
+def test_a_long_list_is_worked_off_piece_by_piece(
+    line: Line, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat waits for it."""
+    monkeypatch.setattr("worker.job.submitting._PAGE", 2)
+    submitted(store, "a", "b", "c")
+    store.sync.delete(*KEYS.all())
+    assert relist(store.sync, POOL) == 3
+    first = sweep(store.sync, 0)
+    assert (len(first.entered), first.more) == (2, True)
+    rest = sweep(store.sync, 0)
+    assert (len(rest.entered), rest.more) == (1, False)
+    assert len(line.grant()) == 3
 
 
 async def test_a_line_that_had_to_count_anew_loses_no_job(store: Store) -> None:

@@ -28,9 +28,10 @@ def overdue(client: redis.Redis) -> list[str]:
 
 def expire(celery: Celery, client: redis.Redis, job_id: str, close: Close) -> None:
     """End the job, unless it runs: then its worker does."""
-    told: Any = client.hmget(job_keys(job_id).record, "state", "pool")
-    state, pool = told
-    if state in (b"waiting", b"running"):
+    told: Any = client.hmget(job_keys(job_id).record, "state", "pool", "outcome")
+    state, pool, ended = told
+    # One that was ended for this may not have come into the books, nor to Celery's ears.
+    if state in (b"waiting", b"running") or ended == Outcome.EXPIRED.encode():
         if client.hexists(pool_keys(pool.decode()).held, job_id):
             return
         outcome = close()

@@ -55,6 +55,8 @@ class Found:
 
     entered: tuple[str, ...]
     cancelled: tuple[str, ...]
+    #: There may be more of them.
+    more: bool = False
 
 
 def submit(client: redis.Redis, job: Submission) -> None:
@@ -164,11 +166,15 @@ def sweep(client: redis.Redis, older_than_ms: int) -> Found:
     """
     now = now_ms(client)
     # What began in the future began before the server's clock was set back.
-    spans: Any = [("-inf", now - older_than_ms), (now + older_than_ms, "+inf")]
-    noted: Any = [job for span in spans for job in client.zrangebyscore(SUBMITTING, *span)]
+    spans: Any = [("-inf", now - older_than_ms), (f"({now + older_than_ms}", "+inf")]
+    noted: Any = [
+        job
+        for first, last in spans
+        for job in client.zrangebyscore(SUBMITTING, first, last, 0, _PAGE)
+    ]
     if not noted:
         return Found((), ())
-    lost = list(dict.fromkeys(job.decode() for job in noted))
+    lost = [job.decode() for job in noted]
     read: list[Step] = [["HMGET", job_keys(job).record, "cancel_ms", *_PLACE] for job in lost]
     recorded, cancelled = {}, []
     for job, (asked_ms, state, pool, ticket, due_ms) in zip(
@@ -184,7 +190,7 @@ def sweep(client: redis.Redis, older_than_ms: int) -> Found:
     if recorded:
         # Only now may be forgotten that their submits had begun.
         client.zrem(SUBMITTING, *recorded)
-    return Found(tuple(entered), tuple(cancelled))
+    return Found(tuple(entered), tuple(cancelled), len(lost) >= _PAGE)
 
 
 def relist(client: redis.Redis, pool: str) -> int:

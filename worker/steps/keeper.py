@@ -113,8 +113,9 @@ class Keeper:
         may."""
         if time.monotonic() < self._swept_at + _SWEEP_S:
             return
-        self._swept_at = time.monotonic()
         found = sweep(client, _CRASHED_MS)
+        if not found.more:
+            self._swept_at = time.monotonic()
         for job_id in found.entered:
             _log.warning("job.submit_finished", job=job_id)
         for job_id in found.cancelled:
