@@ -38,7 +38,7 @@ class _Usd(click.ParamType):  # type: ignore[type-arg]
         except InvalidOperation:
             amount = Decimal(0)
         if not (amount.is_finite() and 0 < amount <= _MOST_USD):
-            self.fail(f"expected an amount of USD above 0, got {value!r}")
+            self.fail(f"expected an amount of USD such as 2.50, got {value!r}")
         return amount
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tasks.cli import exits
+from tasks.cli.amounts import USD
+from tasks.cli.ask import EFFORTS
 from tasks.cli.terms import named
 
 if TYPE_CHECKING:
@@ -37,7 +39,6 @@ Exit codes:
 
 EXIT_LOSSES = 1
 EXIT_STOPPED = 3
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 @click.command(epilog=_EPILOG)
@@ -59,7 +60,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     "--effort",
     "efforts",
     multiple=True,
-    type=click.Choice(_EFFORTS),
+    type=click.Choice(EFFORTS),
     help="May be repeated: they take turns.  [default: low, medium]",
 )
 @click.option(
@@ -67,7 +68,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
     callback=named,
     help="Default: the one of the settings. Simulator: only what its tokens are priced as.",
 )
-@click.option("--max-cost", metavar="USD", help="Begin nothing that could pass this sum.")
+@click.option("--max-cost", type=USD, help="Begin nothing that could pass this sum.")
 @click.option("--simulate", is_flag=True, help="Use the simulator although keys are configured.")
 @click.option(
     "--shorten",
@@ -94,7 +95,7 @@ def command(
     concurrency: int,
     efforts: tuple[str, ...],
     model: str | None,
-    max_cost: str | None,
+    max_cost: Decimal | None,
     simulate: bool,
     factor: float,
     timed: int,
@@ -126,7 +127,7 @@ def command(
         concurrency=concurrency,
         efforts=tuple(dict.fromkeys(efforts)) or ("low", "medium"),
         model=model or settings.model,
-        max_cost=_amount(max_cost),
+        max_cost=max_cost,
         factor=factor if simulated else 1.0,
         timed=timed,
         with_sdk=sdk,
@@ -192,20 +193,6 @@ def _default_state(header: Header) -> Path:
     what = f"{header.source} {header.model} {' '.join(header.efforts)} {header.factor:g}"
     name = f"{header.mode}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.jsonl"
     return state_directory() / "bench" / name
-
-
-def _amount(text: str | None) -> Decimal | None:
-    from decimal import Decimal, InvalidOperation
-
-    if text is None:
-        return None
-    try:
-        amount = Decimal(text)
-    except InvalidOperation:
-        amount = Decimal(-1)
-    if not (amount.is_finite() and amount > 0):
-        raise click.UsageError(f"--max-cost: expected a sum of USD such as 2.50, got {text!r}")
-    return amount
 
 
 def _writable(page: Path | None) -> None:

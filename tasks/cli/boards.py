@@ -16,7 +16,7 @@ import msgspec
 from settings.prices import Price
 from tasks.cli.deliver import line_of_file
 from tasks.cli.prepare import say
-from tasks.runs.delivery import FileDone
+from tasks.runs.delivery import BAD, FileDone
 from tasks.runs.progress import JobView, tokens_of_run
 from worker.ledger.cost import NOTHING, Cost, cost_of, exact
 
@@ -153,7 +153,7 @@ def totals(scene: Scene) -> str:
     views = list(scene.views.values())
     files = sum(len(view.paths) for view in views)
     states = [view.state for view in views]
-    bad = sum(done.state in ("refused", "doubtful", "missing") for done in scene.done.values())
+    bad = sum(done.state in BAD for done in scene.done.values())
     used = tokens_of_run(views)
     parts = [
         f"run {scene.run_id}: {len(scene.done):,} of {files:,} files done",
