@@ -1,4 +1,4 @@
-"""The body of a request as OpenAI's APIs take it, made into a request of ours, and the answer's.
+"""The body of a request as OpenAI's APIs take it, made into a request of ours.
 
 Both APIs are understood: /v1/chat/completions and /v1/responses. What the client answers for itself
 is taken out (`stream`, `n`, ...); what it has a word for is translated (`max_tokens`,
@@ -8,11 +8,10 @@ is taken out (`stream`, `n`, ...); what it has a word for is translated (`max_to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from settings.errors import LongstreamError
-from worker.log.entries import Tokens
 from worker.upstream.request import Message, Request
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
@@ -111,118 +110,3 @@ def _joined(content: str | list[Any] | None) -> str | list[Any] | None:
         and isinstance(part["text"], str)
     ]
     return "".join(texts) if len(texts) == len(content) else content
-
-
-def answer_body(
-    url: str,
-    *,
-    job_id: str,
-    model: str,
-    created_s: int,
-    text: str,
-    calls: Sequence[Mapping[str, Any]] = (),
-    finish: str,
-    usage: Mapping[str, int],
-) -> dict[str, Any]:
-    """The body of the answer, as the API at `url` would have given it without streaming."""
-    if url == CHAT:
-        return _completion(job_id, model, created_s, text, calls, finish, usage)
-    return _response(job_id, model, created_s, text, calls, finish, usage)
-
-
-def tokens_in(usage: Mapping[str, Any]) -> Tokens:
-    """What the usage of an answer's body says, in either API's words."""
-    chat = "prompt_tokens" in usage
-    given, made = ("prompt", "completion") if chat else ("input", "output")
-    return Tokens(
-        input=usage[f"{given}_tokens"],
-        cached=usage[f"{given}_tokens_details"]["cached_tokens"],
-        output=usage[f"{made}_tokens"],
-        reasoning=usage[f"{made}_tokens_details"]["reasoning_tokens"],
-    )
-
-
-def _completion(
-    job_id: str,
-    model: str,
-    created_s: int,
-    text: str,
-    calls: Sequence[Mapping[str, Any]],
-    finish: str,
-    usage: Mapping[str, int],
-) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": text or None if calls else text}
-    if finish == "refusal":
-        message |= {"content": None, "refusal": text}
-        finish = "stop"
-    if calls:
-        made = ({"id": c["id"], "type": "function", "function": _function(c)} for c in calls)
-        message["tool_calls"] = list(made)
-        finish = "tool_calls"
-    return {
-        "id": f"chatcmpl-{job_id}",
-        "object": "chat.completion",
-        "created": created_s,
-        "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {
-            "prompt_tokens": usage["input"],
-            "completion_tokens": usage["output"],
-            "total_tokens": usage["input"] + usage["output"],
-            "prompt_tokens_details": {"cached_tokens": usage["cached"]},
-            "completion_tokens_details": {"reasoning_tokens": usage["reasoning"]},
-        },
-    }
-
-
-def _function(call: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": call["name"], "arguments": call["arguments"]}
-
-
-def _response(
-    job_id: str,
-    model: str,
-    created_s: int,
-    text: str,
-    calls: Sequence[Mapping[str, Any]],
-    finish: str,
-    usage: Mapping[str, int],
-) -> dict[str, Any]:
-    whole = finish in ("stop", "refusal")
-    status = "completed" if whole else "incomplete"
-    part = {"type": "output_text", "text": text, "annotations": []}
-    if finish == "refusal":
-        part = {"type": "refusal", "refusal": text}
-    output: list[dict[str, Any]] = [
-        {
-            "type": "message",
-            "id": f"msg_{job_id}",
-            "status": status,
-            "role": "assistant",
-            "content": [part],
-        }
-    ]
-    if calls and not text:
-        output = []
-    output += [
-        {"type": "function_call", "call_id": c["id"], "status": status, **_function(c)}
-        for c in calls
-    ]
-    reason = {"length": "max_output_tokens", "content_filter": "content_filter"}
-    return {
-        "id": f"resp_{job_id}",
-        "object": "response",
-        "created_at": created_s,
-        "status": status,
-        "error": None,
-        "incomplete_details": None if whole else {"reason": reason.get(finish, finish)},
-        "model": model,
-        "output": output,
-        "usage": {
-            "input_tokens": usage["input"],
-            "output_tokens": usage["output"],
-            "total_tokens": usage["input"] + usage["output"],
-            "input_tokens_details": {"cached_tokens": usage["cached"]},
-            "output_tokens_details": {"reasoning_tokens": usage["reasoning"]},
-        },
-    }

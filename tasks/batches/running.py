@@ -17,7 +17,7 @@ import redis
 from settings.errors import LongstreamError
 from settings.model import Settings
 from tasks.batches import lines, output
-from tasks.batches.bodies import answer_body, tokens_in
+from tasks.batches.answers import Answer, tokens_in
 from tasks.batches.lines import Asked, Fault
 from tasks.batches.output import Output
 from tasks.ended import Endings, release
@@ -235,23 +235,16 @@ class Batch:
         result = record.result
         if not isinstance(result, dict):
             result = {"text": reader.text_of(self._client, record.id)}
-        usage = record.usage or Tokens()
-        body = answer_body(
-            asked.url,
+        answer = Answer(
             job_id=record.id,
             model=record.served_by or record.model,
             created_s=record.created_ms // 1000,
             text=result["text"],
             calls=result.get("calls", ()),
             finish=finish,
-            usage={
-                "input": usage.input,
-                "cached": usage.cached,
-                "output": usage.output,
-                "reasoning": usage.reasoning,
-            },
+            usage=record.usage or Tokens(),
         )
-        return output.answer(record.id, body)
+        return output.answer(record.id, answer.body(asked.url))
 
     def _write(self, line: Asked | Fault, record: dict[str, Any]) -> None:
         self._output.write(line, record)

@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from tasks.batches.answers import response_usage
 from tasks.current import current
 from worker.job.records import Record, State
 from worker.log.stored import clean_text, read_stored
@@ -57,20 +58,7 @@ def snapshot(
         "incomplete_details": {"reason": reason} if reason else None,
         "model": record.model,
         "output": output,
-        "usage": _usage(record),
-    }
-
-
-def _usage(record: Record) -> dict[str, Any] | None:
-    usage = record.usage
-    if usage is None:
-        return None
-    return {
-        "input_tokens": usage.input,
-        "input_tokens_details": {"cached_tokens": usage.cached},
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.input + usage.output,
+        "usage": None if record.usage is None else response_usage(record.usage),
     }
 
 

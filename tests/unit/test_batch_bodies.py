@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from settings.profiles import PROFILES
-from tasks.batches.bodies import CHAT, RESPONSES, answer_body, request_of, tokens_in
+from tasks.batches.answers import Answer, tokens_in
+from tasks.batches.bodies import CHAT, RESPONSES, request_of
 from tasks.batches.reading import AnswerOfBody
 from worker.admission.estimates import estimate
 from worker.errors import LongstreamError
@@ -104,9 +105,9 @@ def test_what_is_no_text_counts_in_the_estimate() -> None:
 
 def answered(url: str, finish: str = "stop", **more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"text": "Hi", "calls": ()} | more
-    return answer_body(
-        url, job_id="j", model="m", created_s=7, finish=finish, usage=USAGE, **fields
-    )
+    usage = Tokens(**USAGE)
+    answer = Answer(job_id="j", model="m", created_s=7, finish=finish, usage=usage, **fields)
+    return answer.body(url)
 
 
 def test_a_completion_has_the_shape_of_the_api() -> None:
