@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import sqlite3
 import tempfile
@@ -14,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from tasks.batches.bodies import URLS, BodyError, request_of
 
@@ -135,6 +136,8 @@ def _parsed(number: int, raw: bytes | None, seen: Seen) -> Asked | Fault:
         entry = _entry(raw)
         custom_id = _custom_id(entry)
         _check(entry)
+        if b"\\u" in raw:
+            _check_escapes(entry["body"])
         seen.refuse_again(custom_id, number)
     except BodyError as error:
         return Fault(number, digest, custom_id, error.code, str(error))
@@ -143,7 +146,7 @@ def _parsed(number: int, raw: bytes | None, seen: Seen) -> Asked | Fault:
 
 def _entry(raw: bytes) -> dict[str, Any]:
     try:
-        entry = json.loads(raw.decode())
+        entry = json.loads(raw.decode(), parse_constant=_no_number, parse_float=_finite)
     except UnicodeDecodeError:
         raise BodyError("invalid_encoding", "the line is not UTF-8 text") from None
     except RecursionError:
@@ -156,6 +159,27 @@ def _entry(raw: bytes) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise BodyError("invalid_request", "the line is not a JSON object")
     return entry
+
+
+def _check_escapes(body: dict[str, Any]) -> None:
+    """Half of a surrogate pair can be escaped, but not sent."""
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise BodyError("invalid_encoding", f"the body has {half}, which is no character") from None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise BodyError("invalid_json", f"the line is not JSON: {name} is no number")
+
+
+def _finite(digits: str) -> float:
+    """What is too large would be sent as null."""
+    number = float(digits)
+    if math.isinf(number):
+        raise BodyError("invalid_json", f"the line has a number that is too large: {digits[:20]}")
+    return number
 
 
 def _custom_id(entry: dict[str, Any]) -> str:

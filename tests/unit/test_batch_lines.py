@@ -37,6 +37,15 @@ def test_a_request_is_read_with_its_line() -> None:
     assert second.line == 2
 
 
+def test_an_escaped_character_is_one_and_half_of_one_in_a_name_does_no_harm() -> None:
+    body = BODY | {"user": "\U0001f642 \\ud800"}
+    first, second = lines(entry("a", body=body), entry("\ud800"))
+
+    assert isinstance(first, Asked)
+    assert first.body == body
+    assert isinstance(second, Asked)
+
+
 def test_a_byte_order_mark_and_blank_lines_and_a_missing_last_newline_do_no_harm() -> None:
     whole = b"\xef\xbb\xbf" + json.dumps(entry("a")).encode()
 
@@ -51,6 +60,9 @@ def test_a_byte_order_mark_and_blank_lines_and_a_missing_last_newline_do_no_harm
         (b"{broken", "invalid_json"),
         (b"[" * 100_000, "invalid_json"),
         (b'{"n": ' + b"1" * 5000 + b"}", "invalid_json"),
+        *((entry(body=BODY | {"top_p": float(x)}), "invalid_json") for x in ("nan", "-inf")),
+        (json.dumps(entry(body=BODY | {"x": 1})).replace("1}", "1e999}").encode(), "invalid_json"),
+        (entry(body=BODY | {"user": "\ud800"}), "invalid_encoding"),
         (b'{"custom_id": "\xff"}', "invalid_encoding"),
         (b"[1]", "invalid_request"),
         (b"null", "invalid_request"),

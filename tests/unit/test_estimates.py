@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from settings import LongstreamError
@@ -27,6 +29,12 @@ def request(text: str, **more: object) -> Request:
 )
 def test_a_prompt_is_rather_taken_for_too_large(text: str, least: int, most: int) -> None:
     assert least <= estimate(request(text)).prompt <= most
+
+
+@pytest.mark.parametrize("content", ["half of \ud83d", [{"type": "text", "text": "\udcff"}]])
+def test_text_that_can_not_be_sent_is_refused_before_it_is_submitted(content: Any) -> None:
+    with pytest.raises(LongstreamError, match=r"^the prompt has U\+D.*, which is no character$"):
+        estimate(Request(model="m", messages=(Message("user", content),)))
 
 
 def test_the_limit_of_the_answer_and_the_effort_are_kept() -> None:

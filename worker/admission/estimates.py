@@ -22,8 +22,13 @@ _TOKENS_A_MESSAGE = 4
 
 
 def estimate(request: Request) -> Estimate:
-    """On the large side: a prompt that was taken for too small ends in a refusal."""
-    prompt = sum(tokens_of(_text_of(message)) for message in request.messages)
+    """On the large side: a prompt that was taken for too small ends in a refusal. Raises
+    LongstreamError for text that can not be sent at all."""
+    try:
+        prompt = sum(tokens_of(_text_of(message)) for message in request.messages)
+    except UnicodeEncodeError as error:
+        half = f"U+{ord(error.object[error.start]):04X}"
+        raise LongstreamError(f"the prompt has {half}, which is no character") from None
     effort = request.effort or DEFAULT_EFFORT
     return Estimate(prompt=prompt, cap=request.max_output_tokens, effort=effort)
 
@@ -46,6 +51,8 @@ def pool_taking(settings: Settings, model: str, size: Estimate) -> Pool:
 
 def _text_of(message: Message) -> str:
     if isinstance(message.content, str) and not message.more:
+        if not message.content.isascii():
+            message.content.encode()
         return message.content
     return msgspec.json.encode([message.content, message.more]).decode()
 
