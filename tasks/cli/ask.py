@@ -64,14 +64,15 @@ def command(
     if not prompt.strip():
         raise click.UsageError("the prompt is empty: say what to answer")
 
+    from settings import load
     from settings.routing import AUTO
     from tasks import jobs
     from tasks.cli.prepare import prepare, say, utf8
     from tasks.cli.routes import told
+    from tasks.submitting import routed
 
     utf8("prompt", prompt)
     utf8("system message", system or "")
-    settings = prepare(serving=True)
     request: dict[str, Any] = {
         "model": model,
         "effort": effort,
@@ -79,11 +80,13 @@ def command(
         "max_output_tokens": max_output_tokens,
         "inline_thinking": inline_thinking,
     }
-    if dry_run or AUTO in (model, settings.model):
-        chosen = jobs.route("tasks.generate", prompt, **request)
-        say(told(chosen, settings))
-        if dry_run:
-            return
+    if dry_run:
+        settings = load()
+        say(told(routed(settings, "tasks.generate", (prompt,), request), settings))
+        return
+    settings = prepare(serving=True)
+    if AUTO in (model, settings.model):
+        say(told(jobs.route("tasks.generate", prompt, **request), settings))
     job_id = jobs.submit(
         "tasks.generate", prompt, job_id=asked.job_id, terms=asked.terms(), **request
     )

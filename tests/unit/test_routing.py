@@ -12,6 +12,7 @@ from configuration import ONE_KEY, given, problems_of
 from settings.model import Settings
 from settings.prices import Price
 from settings.routing import Routing, shipped_routes
+from tasks.cli.ask import command as ask
 from tasks.cli.batch import command
 from tasks.cli.refactor import command as refactor
 from tasks.cli.routes import told
@@ -197,3 +198,17 @@ def test_a_dry_run_of_a_refactor_shows_files_model_and_rule(
     ) in result.output
     assert "1 file, about" in result.output
     assert "tokens to deepseek-v3.2 in 1 job" in result.output
+
+
+def test_a_dry_run_of_a_question_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "longstream.toml").write_text('[routing]\nlight = "deepseek-v3.2"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LONGSTREAM_STATE_DIR", str(tmp_path / "state"))
+
+    result = CliRunner().invoke(ask, ["Summarise this.", "--model", "auto", "--dry-run"])
+
+    assert result.exit_code == 0, result.output
+    assert "model deepseek-v3.2 instead of gpt-5.5-codex: rule summarise" in result.output
+    assert [each.name for each in tmp_path.iterdir()] == ["longstream.toml"]
