@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 Limit = Annotated[int, Meta(ge=1, le=10**12)]
 Text = Annotated[str, Meta(min_length=1)]
@@ -15,8 +14,7 @@ Refill = Literal["strict", "slices", "bucket"]
 Accounting = Literal["refund", "admission", "produced"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """What may be used of one thing. None means: no limit known."""
 
     streams: Annotated[Limit | None, "Streams open at once."] = None
@@ -25,8 +23,7 @@ class Limits:
     requests_per_day: Annotated[Limit | None, "Requests a day."] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family(Limits):
+class Family(Limits, frozen=True, kw_only=True):
     """Limits of some models of an account, on top of the account's own."""
 
     models: str
@@ -35,8 +32,7 @@ class Family(Limits):
         return fnmatchcase(model, self.models)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account(Limits):
+class Account(Limits, frozen=True, kw_only=True):
     """The owner of the limits."""
 
     name: str

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 #: USD; a larger sum is a wrong unit.
 Usd = Annotated[float, Meta(gt=0, le=10**9)]
@@ -13,8 +12,7 @@ Usd = Annotated[float, Meta(gt=0, le=10**9)]
 Action = Literal["warn", "hold", "stop"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Struct, frozen=True, kw_only=True):
     """None: no limit. A job that reaches its own limit is stopped, unless the action is `warn`."""
 
     job_usd: Annotated[Usd | None, "What one job may cost, in USD."] = None
@@ -30,8 +28,7 @@ class Budget:
         return self.job_usd is not None or self.day_usd is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant(Budget):
+class Tenant(Budget, frozen=True, kw_only=True):
     """What one tenant may spend, and its share of the line."""
 
     weight: Annotated[

@@ -7,10 +7,11 @@ converted; a value of the file must already have the right type.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
+from msgspec.structs import replace
 
 from settings.budgets import Tenant
 from settings.model import Account, Family, Settings
@@ -22,13 +23,17 @@ PREFIX = "LONGSTREAM_"
 _NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One value of the configuration. `kind` is the model's annotation."""
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One value of the configuration: a field of `owner`."""
 
     path: tuple[str, ...]
-    kind: Any
+    owner: type[msgspec.Struct]
     default: Any
+
+    @property
+    def kind(self) -> Any:
+        """The model's annotation. Worked out when a value is given: most processes set a few."""
+        return _kinds(self.owner)[self.path[-1]]
 
     @property
     def name(self) -> str:
@@ -93,21 +98,28 @@ def _rules(kind: Any) -> list[msgspec.Meta]:
     return [part for part in _parts(kind) if isinstance(part, msgspec.Meta)]
 
 
-def _settings_of(owner: type, path: tuple[str, ...]) -> Iterator[Setting]:
-    kinds = get_type_hints(owner, include_extras=True)
-    for field in fields(owner):
-        kind = kinds[field.name]
-        if isinstance(kind, type) and is_dataclass(kind):
-            yield from _settings_of(kind, (*path, field.name))
-        elif get_origin(kind) not in (dict, tuple):
-            yield Setting(path=(*path, field.name), kind=kind, default=field.default)
+@cache
+def _kinds(owner: type[msgspec.Struct]) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
+
+
+def _settings_of(owner: type[msgspec.Struct], path: tuple[str, ...]) -> Iterator[Setting]:
+    """A default that is a struct is a section, one that can be filled a table; a field without one
+    is how a table's entry is called."""
+    names, defaults = owner.__struct_fields__, owner.__struct_defaults__
+    needed = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
+    for name, default in zip(names, needed + defaults, strict=True):
+        if isinstance(default, msgspec.Struct):
+            yield from _settings_of(type(default), (*path, name))
+        elif default is None or isinstance(default, bool | int | float | str):
+            yield Setting(path=(*path, name), owner=owner, default=default)
 
 
 #: Every setting that has a variable.
 SETTINGS = tuple(_settings_of(Settings, ()))
 
-_OF_ACCOUNT = tuple(s for s in _settings_of(Account, ()) if s.path != ("name",))
-_OF_FAMILY = tuple(s for s in _settings_of(Family, ()) if s.path != ("models",))
+_OF_ACCOUNT = tuple(_settings_of(Account, ()))
+_OF_FAMILY = tuple(_settings_of(Family, ()))
 _OF_PRICE = tuple(_settings_of(Price, ()))
 _OF_TENANT = tuple(_settings_of(Tenant, ()))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from settings.urls import masked
 
@@ -17,8 +18,8 @@ def described(settings: object) -> str:
 
 def _shape(value: Any) -> Any:
     """Plain data of `value`, each named entry without the name it stands under."""
-    if is_dataclass(value):
-        found = {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, Struct):
+        found = {name: getattr(value, name) for name in value.__struct_fields__}
         shown = ((name, _masked(name, part)) for name, part in found.items())
         return {name: _shape(part) for name, part in shown if part is not None and name != "name"}
     if isinstance(value, Mapping):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from settings.catalogue import SETTINGS, Setting
 from settings.problems import Problems
@@ -23,13 +24,15 @@ NAMED_TABLES = ("accounts", "pools", "prices", "tenants", "routes", "fallbacks")
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(Struct, frozen=True, kw_only=True):
     """A parsed file. `name` is how messages call it; relative paths in it start at `folder`."""
 
     name: str
     folder: Path
-    values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Document({self.name!r})"
 
     def get(self, path: Iterable[str]) -> Any:
         """The value at `path`, or None."""

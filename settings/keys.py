@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from settings.file import refuse_unknown
 from settings.model import SIMULATOR, Key
@@ -29,18 +30,20 @@ _SECRET = re.compile(r"[!-~]+")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyDraft:
+class KeyDraft(Struct, frozen=True, kw_only=True):
     """A key as it was found. `who` is how messages call it, `origin` where it stands."""
 
     who: str
     alias: str
     provider: str
     base_url: str
-    secret: str = field(repr=False)
+    secret: str
     account: str
     origin: str
     api: Api | None = None
+
+    def __repr__(self) -> str:
+        return f"KeyDraft({self.who!r})"
 
     def checked(self, problems: Problems) -> Key | None:
         """The key, or None and the problems that forbid it."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from settings.budgets import Budget
 from settings.catalogue import SETTINGS, Setting
@@ -97,8 +98,7 @@ def _values(
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class _Given(Struct, frozen=True):
     """A value as the user wrote it, and where."""
 
     value: object

@@ -7,11 +7,11 @@ together. What a field may hold and means stands in its annotation; `settings.lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from settings.accounts import Account as Account, Family as Family, Limits as Limits
 from settings.budgets import Budget, Tenant
@@ -38,8 +38,7 @@ SIMULATOR = "simulator"
 ROLLING_DAY = "rolling"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """One provider credential with its base_url; everywhere else it is its alias."""
 
     alias: str
@@ -60,8 +59,7 @@ class Key:
         return replace(profile, dialect=dialect, background=self.api == "background")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(Struct, frozen=True, kw_only=True):
     """The keys that can serve a model. `models` are shell patterns, matched with case."""
 
     name: str
@@ -72,8 +70,7 @@ class Pool:
         return any(fnmatchcase(model, pattern) for pattern in self.models)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
+class Clocks(Struct, frozen=True, kw_only=True):
     """Time limits of one upstream request, in seconds.
 
     `read_s` bounds one socket read; the idle clocks bound what the reads bring: `bytes_idle_s`
@@ -90,8 +87,7 @@ class Clocks:
     total_s: Annotated[Seconds | None, "The whole request; unset: no limit."] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
+class WorkerSettings(Struct, frozen=True, kw_only=True):
     """What one worker process runs with; every duration in seconds."""
 
     #: One more waiting thread each; CPU per delta is the real limit.
@@ -124,8 +120,7 @@ class WorkerSettings:
     ] = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(Struct, frozen=True, kw_only=True):
     """How long an ended job is kept, in seconds: first its log goes, then its record, and at last
     the tombstone by which readers are told that it is expired and not unknown."""
 
@@ -146,8 +141,7 @@ class Retention:
         return self.log_s, record_s, record_s + self.tombstone_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
+class GatewaySettings(Struct, frozen=True, kw_only=True):
     """What the HTTP gateway runs with."""
 
     host: Annotated[Text, "The address it listens on; off loopback, callers need tokens."] = (
@@ -167,8 +161,7 @@ class GatewaySettings:
     readers: Annotated[int, Meta(ge=1, le=100_000), "Event streams of one process."] = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tracing:
+class Tracing(Struct, frozen=True, kw_only=True):
     """Where the traces of jobs go."""
 
     endpoint: Annotated[
@@ -177,19 +170,12 @@ class Tracing:
     sample: Annotated[float, Meta(ge=0, le=1), "The share of jobs that are traced."] = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """Everything longstream runs with. Build it with `settings.load`."""
 
-    redis_url: Annotated[str | None, "Unset: the embedded stack's private server."] = field(
-        default=None, repr=False
-    )
-    broker_url: Annotated[str | None, "Celery's broker; unset: the same as redis_url."] = field(
-        default=None, repr=False
-    )
-    result_url: Annotated[str | None, "Celery's results; unset: the same as redis_url."] = field(
-        default=None, repr=False
-    )
+    redis_url: Annotated[str | None, "Unset: the embedded stack's private server."] = None
+    broker_url: Annotated[str | None, "Celery's broker; unset: the same as redis_url."] = None
+    result_url: Annotated[str | None, "Celery's results; unset: the same as redis_url."] = None
     model: Annotated[Text, "The model of jobs that name none."] = "gpt-5.5-codex"
     ca_bundle: Annotated[
         Text | None,
@@ -204,16 +190,24 @@ class Settings:
     pools: dict[str, Pool] = field(default_factory=dict)
     accounts: dict[str, Account] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
-    routing: Routing = field(default_factory=Routing)
+    routing: Routing = Routing()
     routes: dict[str, Route] = field(default_factory=dict)
     fallbacks: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = Budget()
     tenants: dict[str, Tenant] = field(default_factory=dict)
     clocks: Clocks = Clocks()
     worker: WorkerSettings = WorkerSettings()
     retention: Retention = Retention()
     gateway: GatewaySettings = GatewaySettings()
     tracing: Tracing = Tracing()
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """What consoles and `repr` show: a URL may hold a password."""
+        shown = (name for name in self.__struct_fields__ if not name.endswith("_url"))
+        return [(name, getattr(self, name)) for name in shown]
+
+    def __repr__(self) -> str:
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def weight_of(self, tenant: str) -> float:
         """Its share of the line."""

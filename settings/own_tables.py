@@ -4,7 +4,6 @@ routes and fallbacks."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -44,8 +43,7 @@ def routes_in(document: Document, problems: Problems) -> dict[str, Route]:
         if not isinstance(table, dict):
             problems.add(f"{where}: expected a table, got {shown(table)} ({document.name})")
             continue
-        known = [field.name for field in fields(Route)]
-        refuse_unknown(table, known, where, document.name, problems)
+        refuse_unknown(table, Route.__struct_fields__, where, document.name, problems)
         try:
             found[name] = msgspec.convert(table, Route)
         except msgspec.ValidationError as error:

@@ -8,20 +8,18 @@ a model wins, figure by figure, over the list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 #: USD per million tokens. Zero is legal: one's own server may be free.
 Figure = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Struct, frozen=True, kw_only=True):
     """USD per million tokens; None is unknown."""
 
     input: Annotated[Figure | None, "Tokens of the prompt."] = None
@@ -42,8 +40,7 @@ class Price:
 UNKNOWN = Price()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(Struct, frozen=True, kw_only=True):
     """One entry of the published list."""
 
     name: str

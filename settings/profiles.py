@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Dialect = Literal["chat", "responses"]
 #: What a key speaks. A background response goes on at the provider when the stream is cut, and can
@@ -15,8 +16,7 @@ APIS: tuple[Api, ...] = ("chat", "responses", "background")
 GATEWAY_PARAMETERS = frozenset({"max_reasoning_tokens", "reasoning_chunk_buffer"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Struct, frozen=True, kw_only=True):
     """How one provider differs from the others.
 
     `takes` lists the optional body parameters the provider is known to accept;

@@ -6,20 +6,18 @@ one. The user's rules come first, the ones that ship with the product behind the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 AUTO = "auto"
 
 _Text = Annotated[str, Meta(min_length=1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
+class Routing(Struct, frozen=True, kw_only=True):
     """The models that `auto` stands for."""
 
     light: Annotated[
@@ -28,8 +26,7 @@ class Routing:
     strong: Annotated[_Text, "The model `auto` stands for where no rule matches."] = "gpt-5.5-codex"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """One rule. What is empty matches everything; `efforts` has "" for a job that names none."""
 
     kinds: tuple[str, ...] = ()

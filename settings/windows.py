@@ -6,12 +6,12 @@ every model of these years, and nothing is refused because of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Window:
+
+class Window(Struct, frozen=True):
     """`context` bounds prompt and answer together, `output` the answer, reasoning included."""
 
     context: int

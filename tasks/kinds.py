@@ -7,7 +7,6 @@ The Celery tasks of the same names are built on these functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -25,8 +24,7 @@ from worker.upstream.request import Message, Request, check_extra_body
 FileArgument = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """`task` is the Celery task's name; `label` never holds a prompt."""
 
     task: str

@@ -7,11 +7,10 @@ told.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """`text` to write next. `rewind_to`: everything this output shows from that character on is
     void, which is character `offset` of the answer."""
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from celery import Celery
 from kombu import Queue
+from msgspec.structs import replace
 
 from settings import load
 from settings.errors import SettingsError

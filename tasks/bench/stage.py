@@ -15,7 +15,8 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from settings import load
 from settings.errors import LongstreamError

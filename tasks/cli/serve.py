@@ -30,8 +30,9 @@ def command(
     On loopback no token is needed; anywhere else every caller needs one, from `longstream token
     create`. Open the printed address in a browser for the page.
     """
-    from dataclasses import replace
     from pathlib import Path
+
+    from msgspec.structs import replace
 
     from settings import load
     from settings.errors import LongstreamError
@@ -46,7 +47,7 @@ def command(
             f"the gateway needs {error.name}: pip install 'longstream[gateway]'"
         ) from error
     # What can not be had is said before a stack is started for it.
-    gateway = replace(load().gateway, **chosen)  # type: ignore[arg-type]
+    gateway = replace(load().gateway, **chosen)
     listener = serving.listening(gateway.host, gateway.port)
     settings = replace(prepare(serving=True), gateway=gateway)
     from tasks.current import use

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 #: How long a healthy worker may take to run a probe, in seconds.
 _PROBE_S = 10.0

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import redis
+from msgspec.structs import replace
 
 from tasks.edits.source import SourceFile
 from worker.job import listing

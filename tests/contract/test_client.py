@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from settings.model import Clocks
 from tests.harness.asking import REQUEST, SECRET, ask, fail, key_for, quick_client, text_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 import redis
 from click.testing import CliRunner
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from settings import load

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Thread
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from settings.model import Account, Settings
 from tests.conftest import Store

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from settings.model import Account, Settings, WorkerSettings
 from tests.conftest import Store

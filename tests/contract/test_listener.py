@@ -6,9 +6,9 @@ import http.client
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from settings.errors import SettingsError

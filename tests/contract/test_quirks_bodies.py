@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from settings import Secret
 from tests.harness.asking import REQUEST, SECRET, ask, fail, key_for, noted, quick_client, text_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 import redis
+from msgspec.structs import replace
 
 from settings.model import Account
 from tests.harness.lines import POOL, Line

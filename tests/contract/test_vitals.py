@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from settings.model import Account, Settings, WorkerSettings
 from tests.harness.lines import Line

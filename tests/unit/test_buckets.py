@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from lupa.lua51 import LuaRuntime
+from msgspec.structs import replace
 
 from worker.admission.buckets import CELLS, PIECES, Bucket
 from worker.store.scripts import script

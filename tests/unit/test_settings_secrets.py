@@ -7,13 +7,13 @@ import json
 import pickle
 import tomllib
 import traceback
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from configuration import given as loaded
 from hypothesis import given, strategies as st
+from msgspec.structs import asdict, replace
 from rich.console import Console
 from rich.pretty import Pretty
 

@@ -17,7 +17,8 @@ are milliseconds, amounts whatever the limit counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 PIECES = 20
 #: A window that does not begin with a piece reaches one more.
@@ -26,8 +27,7 @@ CELLS = PIECES + 1
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(msgspec.Struct, frozen=True):
     """`tat`: when everything taken so far is paid off, at the pace."""
 
     limit: float

@@ -10,7 +10,6 @@ Repeating a call is safe.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -65,8 +64,7 @@ UNKNOWN = Estimate()
 PLAIN = Ticket(tenant="default", priority="normal", model="", kind="", prompt=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """One grant of one job. `number` only grows, over all grants of the pool."""
 
     job_id: str
@@ -75,8 +73,7 @@ class Lease:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True):
     """What an attempt used and how it ended; `used` None: not known, so the estimate stays."""
 
     used: Tokens | None = None
@@ -86,8 +83,7 @@ class Spent:
 NOTHING_KNOWN = Spent()
 
 
-@dataclass(frozen=True, slots=True)
-class Granted:
+class Granted(msgspec.Struct, frozen=True):
     """`sleep_ms`: when to ask again if nothing wakes the worker first; None: until woken."""
 
     leases: tuple[Lease, ...]
@@ -99,8 +95,7 @@ class Granted:
     epoch: str
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(msgspec.Struct, frozen=True):
     """A lease to renew. `produced` are the tokens its answer has so far; `resumable` says that the
     provider keeps the answer, so that only this key can go on with it."""
 
@@ -110,8 +105,7 @@ class Held:
     resumable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(msgspec.Struct, frozen=True):
     """What the heartbeat learned about the streams it renewed, and about everyone's leases."""
 
     #: When the next lease of any worker expires unless renewed; None: there is no lease.

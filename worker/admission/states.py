@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+
+import msgspec
 
 from worker.admission.buckets import CELLS
 
@@ -15,16 +16,14 @@ _ROLLING = struct.Struct(f"<{2 + CELLS}d")
 _PROGRESS = struct.Struct("<12d")
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(msgspec.Struct, frozen=True):
     """What was taken lately: the number of the youngest piece, and the units of each."""
 
     piece: int = 0
     pieces: tuple[float, ...] = (0.0,) * CELLS
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeState:
+class ScopeState(msgspec.Struct, frozen=True):
     """An account, or some models of one. The tats are those of the pace; see buckets.py."""
 
     used: int = 0
@@ -39,8 +38,7 @@ class ScopeState:
     tokens: Window = Window()
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """How far the line has come: virtual times, and ms that usually lie between two grants."""
 
     reached: float = 0.0

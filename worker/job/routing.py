@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from settings.model import Settings
 from settings.routing import AUTO, Route, shipped_routes
@@ -19,8 +20,7 @@ _NO_LIGHT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """The model chosen; `rule` empty: none matched. `instead_of` is what it would have been."""
 
     model: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class OnInterrupt(StrEnum):
@@ -17,8 +18,7 @@ class OnInterrupt(StrEnum):
     FAIL = "fail"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """On which terms a job runs. `deadline_s` counts from the submit; None: no deadline. A job that
     has cost `max_cost_usd` is stopped and keeps its text; None: what the settings say."""
 

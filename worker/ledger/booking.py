@@ -10,7 +10,6 @@ Every function here only builds a call, `(script, keys, args)`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,8 +32,7 @@ _FORGET = script("worker.ledger", "forget")
 QUANTITIES = ("attempts", "input", "cached", "output", "reasoning", "estimated")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payer:
+class Payer(msgspec.Struct, frozen=True, kw_only=True):
     """Who pays for a job."""
 
     job_id: str

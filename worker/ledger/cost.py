@@ -6,8 +6,9 @@ number of tokens whose price is not. So an unknown price can be told from nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_HALF_UP, Decimal
+
+import msgspec
 
 from settings.prices import Price
 from worker.log.entries import Tokens
@@ -21,8 +22,7 @@ _DIGITS = Decimal("0.0001")
 _SMALLEST = Decimal("0.000001")
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """`usd` pays what has a price; `unpriced` are the tokens that have none."""
 
     usd: Decimal = Decimal(0)

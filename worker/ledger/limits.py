@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+
+import msgspec
 
 from settings.budgets import Action, Budget
 from settings.model import Settings
@@ -14,8 +15,7 @@ from worker.ledger.cost import exact
 from worker.ledger.totals import Row, cost
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(msgspec.Struct, frozen=True):
     """A budget that is used up."""
 
     reason: str
@@ -23,8 +23,7 @@ class Over:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """One day's budget, and what is left of it in USD."""
 
     whose: str

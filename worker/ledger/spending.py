@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -47,15 +46,14 @@ def text_tokens(chars: int) -> int:
     return math.ceil(chars / _TOKEN_CHARS)
 
 
-@dataclass(slots=True)
-class _Response:
+class _Response(msgspec.Struct):
     """What the log has of one response, over all attempts that took it up."""
 
     last: int
     key: str
     model: str
     chars: int = 0
-    thinking: dict[int, int] = field(default_factory=dict)
+    thinking: dict[int, int] = msgspec.field(default_factory=dict)
 
 
 def unsaid(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
 from functools import cache
+
+import msgspec
 
 #: Job ids by submission time (ms), for listings; pruned at each submit.
 JOBS = "ls:jobs"
@@ -51,8 +52,7 @@ def is_job_id(text: str) -> bool:
     return _JOB_ID.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class JobKeys:
+class JobKeys(msgspec.Struct, frozen=True):
     """`record` is a hash, `log` a stream, `tombstone` a string: the outcome of an ended job, which
     outlives both."""
 
@@ -66,8 +66,7 @@ def job_keys(job_id: str) -> JobKeys:
     return JobKeys(record=f"{own}:job", log=f"{own}:log", tombstone=f"{own}:gone")
 
 
-@dataclass(frozen=True, slots=True)
-class RunKeys:
+class RunKeys(msgspec.Struct, frozen=True):
     """`record` is a string, what the run consists of; `written` a hash, path -> JSON list of the
     SHA-256 of everything the run has put there. Both have a TTL from the start."""
 
@@ -80,8 +79,7 @@ def run_keys(run_id: str) -> RunKeys:
     return RunKeys(record=f"{own}:run", written=f"{own}:written")
 
 
-@dataclass(frozen=True, slots=True)
-class PoolKeys:
+class PoolKeys(msgspec.Struct, frozen=True):
     """One pool's waiting line, leases and limits. Every script takes all of them, in this order.
 
     urgent, normal, bulk   zset    job id by its turn: jobs ready to be granted, by class
@@ -132,12 +130,12 @@ class PoolKeys:
     inbox: str
 
     def all(self) -> list[str]:
-        return [getattr(self, field.name) for field in fields(self)]
+        return [getattr(self, name) for name in self.__struct_fields__]
 
 
 @cache
 def pool_keys(pool: str) -> PoolKeys:
-    return PoolKeys(**{field.name: f"ls:{{{pool}}}:{field.name}" for field in fields(PoolKeys)})
+    return PoolKeys(*(f"ls:{{{pool}}}:{name}" for name in PoolKeys.__struct_fields__))
 
 
 #: What a pool keeps while nothing runs or waits: the fence, who is alive, and who wakes next.

@@ -7,16 +7,16 @@ The words of an error outrank its status, since the same 429 can mean "later" an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from worker.upstream.error_bodies import ErrorBody
 
 Fault = Literal["request", "key", "account", "provider", "network"]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One row of the failure table."""
 
     kind: str

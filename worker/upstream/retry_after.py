@@ -11,9 +11,10 @@ import math
 import re
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+
+import msgspec
 
 #: A week: the longest window that limits are given for. What is longer is nonsense: a day, then.
 LONGEST_S = 7 * 86_400.0
@@ -47,8 +48,7 @@ _DIMENSIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """`dimension`: streams, requests, tokens, requests_per_day or tokens_per_day."""
 
     delay_s: float | None = None
