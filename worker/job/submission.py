@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from settings.errors import LongstreamError
 from settings.model import Settings, Tracing
@@ -20,8 +20,7 @@ UNTRACED = Tracing()
 _TENANT_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     task: str
     model: str
