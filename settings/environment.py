@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher, get_close_matches
 
 from settings.catalogue import PREFIX, SETTINGS
 from settings.problems import Problems
@@ -43,6 +42,8 @@ def refuse_misspelt(environ: Mapping[str, str], problems: Problems) -> None:
         word = name.removeprefix(PREFIX)
         if not name.startswith(PREFIX) or word in words:
             continue
+        from difflib import get_close_matches
+
         close = get_close_matches(word, words, n=1, cutoff=_ALIKE)
         if close:
             problems.add(f"{name}: unknown variable, did you mean {PREFIX}{close[0]}?")
@@ -72,6 +73,8 @@ def _words() -> list[str]:
 def _nearest(word: str, words: Sequence[str]) -> str | None:
     """The likest of the words, with its section or without; by the whole of what was given, or by
     its last part."""
+    from difflib import SequenceMatcher
+
     last = word.rpartition("_")[2]
     given = [word, last] if len(last) > _SHORT else [word]
 

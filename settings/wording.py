@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 #: API keys are longer; numbers, words and names that were meant are shorter.
 SHOWN_CHARS = 20
@@ -44,5 +43,7 @@ def place(*path: str) -> str:
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A hint that ends a message, or nothing when no choice is close."""
+    from difflib import get_close_matches
+
     close = get_close_matches(word, list(choices), n=1)
     return f", did you mean {close[0]!r}?" if close else ""

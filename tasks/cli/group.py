@@ -10,6 +10,7 @@ import sys
 import click
 
 from tasks.cli import exits
+from tasks.cli.lean import lean_redis
 
 #: Command name to one-line help; the module of the same name holds the command.
 COMMANDS = {
@@ -77,7 +78,7 @@ class _Lazy(click.Group):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name not in _WITH_USERS_CODE:
-            _skip_metrics_of_redis()
+            lean_redis()
         command = importlib.import_module(f"tasks.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
@@ -95,12 +96,6 @@ class _Lazy(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
-
-
-def _skip_metrics_of_redis() -> None:
-    """Where OpenTelemetry is installed, redis-py loads its metrics, which no command has a use for:
-    40 ms of the 250 that `tail` may take. None says that there is no such module."""
-    sys.modules.setdefault("opentelemetry.sdk.metrics", None)  # type: ignore[arg-type]
 
 
 @click.group(cls=_Lazy, epilog=_EPILOG, context_settings={"max_content_width": 100})

@@ -11,15 +11,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
-import redis.asyncio
 
 from worker.log.cursor import START, Cursor
 from worker.log.follow import BLOCK_MS, Command, LogExpired, Steps, Trimmed, follow
 from worker.log.view import Followed, Status, Text
 from worker.store.faults import passes
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis as AsyncRedis
 
 __all__ = ["BLOCK_MS", "LogExpired", "Steps", "Trimmed", "atail", "follow", "tail", "text_of"]
 
@@ -47,7 +49,7 @@ def tail(
 
 
 async def atail(
-    client: redis.asyncio.Redis,
+    client: AsyncRedis,
     job_id: str,
     start: Cursor = START,
     *,

@@ -6,7 +6,6 @@ import json
 from collections.abc import Generator
 from typing import Any
 
-from worker.admission.holdups import held_by_budget, hold_up
 from worker.errors import UnknownJob
 from worker.job.records import State
 from worker.log.view import Status
@@ -55,6 +54,8 @@ def _orphaned(workers: str, now: int, name: str) -> Generator[tuple[Any, ...], A
 def _waiting(
     job_id: str, keys: PoolKeys, now: int, why: bytes | None
 ) -> Generator[tuple[Any, ...], Any, Status]:
+    from worker.admission.holdups import held_by_budget, hold_up
+
     last = f"last time: {why.decode()}" if why else ""
     alive = yield ("ZCOUNT", keys.workers, now, "+inf")
     ticket = yield ("HGET", keys.tickets, job_id)

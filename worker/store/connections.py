@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import redis
-import redis.asyncio
-from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from settings.errors import LongstreamError
 from worker.store.faults import forbids, words_of
+
+if TYPE_CHECKING:
+    # Loaded by who connects on an event loop: no command that reads a job does.
+    from redis.asyncio import Redis as AsyncRedis
 
 #: Must exceed every blocking read (BLOCK_S), or a healthy wait would look like a dead peer.
 SOCKET_TIMEOUT_S = 15.0
@@ -47,13 +49,12 @@ def connect(url: str, timeout_s: float = SOCKET_TIMEOUT_S) -> redis.Redis:
     return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), **_options(url, timeout_s))
 
 
-def connect_async(url: str) -> redis.asyncio.Redis:
+def connect_async(url: str) -> AsyncRedis:
     """As `connect`, for one event loop."""
-    options = _options(url, SOCKET_TIMEOUT_S)
-    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
+    return _asynchronous(url, _options(url, SOCKET_TIMEOUT_S))
 
 
-def tracking_client(url: str) -> redis.asyncio.Redis:
+def tracking_client(url: str) -> AsyncRedis:
     """As `connect_async`, for connections on which the server pushes what has changed."""
     options = _options(url, SOCKET_TIMEOUT_S) | {
         "protocol": 3,
@@ -61,6 +62,12 @@ def tracking_client(url: str) -> redis.asyncio.Redis:
         "socket_timeout": None,
         "maint_notifications_config": MaintNotificationsConfig(enabled=False),
     }
+    return _asynchronous(url, options)
+
+
+def _asynchronous(url: str, options: dict[str, Any]) -> AsyncRedis:
+    from redis.asyncio.retry import Retry as AsyncRetry
+
     return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from settings.profiles import Profile
-from worker.upstream.failures import UpstreamFailure
 
 #: Cuts most of the bursts of this model family; a job overrides it with its own effort.
 DEFAULT_EFFORT = "low"
@@ -73,6 +72,8 @@ def body_for(request: Request, profile: Profile, dropped: Set[str] = frozenset()
 def check_extra_body(extra_body: Mapping[str, Any]) -> None:
     """Refuses fields in `extra_body` that only the client may set."""
     if clash := sorted(RESERVED & extra_body.keys()):
+        from worker.upstream.failures import UpstreamFailure
+
         raise UpstreamFailure(
             f"extra_body may not set {', '.join(clash)}: longstream sets these fields itself",
             kind="reserved_field",
