@@ -19,6 +19,7 @@ from tests.harness.celery_app import client_of
 from worker.messages.message import plain_message
 from worker.messages.publish import LEASE_HEADER
 from worker.messages.received import LISTENING, QuietRequest, ToughConsumer
+from worker.store.keys import direct_queue
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +38,7 @@ class Acked:
         self.times += 1
 
 
-def received(acked: Acked, **headers: Any) -> QuietRequest:
+def received(acked: Acked, queue: str = "longstream", **headers: Any) -> QuietRequest:
     message = plain_message("tasks.generate", "j1", ["x"], {})
     arrived = SimpleNamespace(
         headers=message.headers | headers,
@@ -45,10 +46,10 @@ def received(acked: Acked, **headers: Any) -> QuietRequest:
         body=b"",
         content_type="application/json",
         content_encoding="utf-8",
-        delivery_info={},
+        delivery_info={"exchange": "", "routing_key": queue},
         properties={},
     )
-    return QuietRequest(arrived, on_ack=acked, app=app, task=generate)
+    return QuietRequest(arrived, on_ack=acked, app=app, task=generate, hostname="w1@host")
 
 
 def fail(error: Exception) -> None:
@@ -78,6 +79,12 @@ def test_a_message_with_a_lease_is_acknowledged_when_it_begins() -> None:
     assert acked.times == 1
     request.on_failure(ended_with(Ignore()), return_ok=True)
     assert acked.times == 1
+
+
+def test_what_came_through_the_worker_s_own_queue_needs_no_receipt() -> None:
+    request = received(acked := Acked(), direct_queue("w1@host"), **{LEASE_HEADER: 7})
+    request.on_accepted(1, time.monotonic())
+    assert (acked.times, request.acknowledged) == (0, True)
 
 
 def test_no_message_waits_for_its_time_in_the_memory_of_a_worker() -> None:

@@ -93,7 +93,6 @@ def _send(app: Celery, worker: str, headers: dict[str, Any], message: Message) -
             **message.properties,
         )
         if hasattr(producer.channel, "conn_or_acquire"):
-            with producer.channel.conn_or_acquire() as broker:
-                # Whoever is told to clear up after a dead worker may die of the same fault.
-                kept_s = int(app.longstream.worker.handoff_s) + _QUEUE_KEPT_S
-                broker.expire(direct_queue(worker), kept_s)
+            # Whoever is told to clear up after a dead worker may die of the same fault.
+            kept_s = int(app.longstream.worker.handoff_s) + _QUEUE_KEPT_S
+            producer.channel.client.expire(direct_queue(worker), kept_s)

@@ -4,9 +4,10 @@ Celery puts the arguments of a task into its events, and the body of a message i
 the log; arguments are prompts. And a message without an id looks to it like a lost connection: it
 reconnects and fetches the same message, for ever.
 
-A message that was granted a lease is acknowledged when it begins: the lease decides what becomes of
-its job. One that came by name is a job's only trace until it is in the line, so it is acknowledged
-behind that; should its worker die in between, `revive` brings it back.
+A message that was granted a lease comes through the worker's own queue, and is never acknowledged:
+the lease decides what becomes of its job. One that came by name is a job's only trace until it is
+in the line, so it is acknowledged behind that; should its worker die in between, `revive` brings
+it back.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from celery.worker.consumer import Consumer
 from celery.worker.request import Request
 
 from worker.messages.publish import LEASE_HEADER
+from worker.store.keys import direct_queue
 
 #: The arguments of Celery's log lines that name the fault, by how the lines begin.
 _DISCARDED = {
@@ -56,7 +58,10 @@ class QuietRequest(Request):
         super().on_accepted(pid, time_accepted)
 
     def acknowledge(self) -> None:
-        if not self._entering:
+        if self.delivery_info.get("routing_key") == direct_queue(str(self.hostname)):
+            # Consumed without receipts, of which kombu's Redis transport is not aware.
+            self.acknowledged = True
+        elif not self._entering:
             super().acknowledge()
 
     def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:

@@ -22,10 +22,11 @@ from worker.messages.received import WithoutBodies
 from worker.seeing import redaction
 
 #: celery.app.trace prints the return value of each task at INFO, celery.pool the whole request
-#: at DEBUG.
+#: at DEBUG, and celery.worker.strategy what `job.claimed` says a moment later.
 _QUIET = {
     "celery.pool": logging.INFO,
     "celery.app.trace": logging.WARNING,
+    "celery.worker.strategy": logging.WARNING,
     "httpx": logging.WARNING,
     "httpcore": logging.WARNING,
 }
