@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
-
-from msgspec.structs import replace
 
 from tasks.local.simulator.ledger import key_hash
 from tasks.local.simulator.scenarios import every
