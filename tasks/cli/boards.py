@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from settings.prices import Price
 from tasks.cli.deliver import line_of_file

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import replace
 
 #: How long a healthy worker may take to run a probe, in seconds.
 _PROBE_S = 10.0
@@ -29,6 +28,8 @@ Examples:
 @click.option("--loglevel", default="info", show_default=True, help="The least that is logged.")
 def command(concurrency: int | None, check: bool, loglevel: str) -> None:
     """Run a worker until SIGTERM or Ctrl-C, then hand back what it has not finished."""
+    from msgspec.structs import replace
+
     from settings import load
     from tasks.current import use
 

@@ -3,9 +3,8 @@ keys, an eviction, a shard that fails over without its last writes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from settings.model import Account
 from tests.conftest import Store
