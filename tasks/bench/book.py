@@ -9,6 +9,7 @@ that the file is not, and it is refused rather than overwritten.
 from __future__ import annotations
 
 import fcntl
+from collections import Counter
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +17,7 @@ import msgspec
 
 from settings.errors import LongstreamError
 from tasks.bench.sample import Sample
+from worker.log.entries import Tokens
 
 
 class BookError(LongstreamError):
@@ -32,7 +34,7 @@ class Header(msgspec.Struct, frozen=True, tag="run"):
     model: str
     efforts: tuple[str, ...]
     factor: float
-    version: int = 1
+    version: int = 2
 
     def same(self, other: Header) -> bool:
         return msgspec.structs.replace(self, run=other.run) == other
@@ -54,7 +56,16 @@ class Spent(msgspec.Struct, frozen=True, tag="spent"):
     seconds: float
 
 
-_decoder = msgspec.json.Decoder(Header | Begun | Ended | Spent)
+class Billed(msgspec.Struct, frozen=True, tag="billed"):
+    """What the provider wants to be paid for, for all that one call has sent in a phase; the first
+    one, or it would say too little."""
+
+    phase: str
+    tokens: Tokens
+
+
+Entry = Header | Begun | Ended | Spent | Billed
+_decoder = msgspec.json.Decoder(Entry)
 
 
 class Book:
@@ -66,6 +77,9 @@ class Book:
         self.samples: dict[tuple[str, int], Sample] = {}
         self.begun: set[tuple[str, int]] = set()
         self.seconds: dict[str, float] = {}
+        #: Of the calls that came to the end of their phase.
+        self._bills: dict[str, Tokens] = {}
+        self._calls: Counter[str] = Counter()
         self._file = self._opened()
         try:
             if fresh:
@@ -84,8 +98,21 @@ class Book:
         self._write(Ended(sample))
 
     def spend(self, phase: str, seconds: float) -> None:
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
-        self._write(Spent(phase, round(seconds, 3)))
+        spent = Spent(phase, round(seconds, 3))
+        self._take(spent)
+        self._write(spent)
+
+    def untouched(self, phase: str) -> bool:
+        return all(where != phase for where, _ in self.begun)
+
+    def bill(self, phase: str, tokens: Tokens) -> None:
+        billed = Billed(phase, tokens)
+        self._take(billed)
+        self._write(billed)
+
+    def billed(self, phase: str) -> Tokens | None:
+        """What the provider billed for a phase; None when no call ran all of it."""
+        return self._bills.get(phase) if self._calls[phase] == 1 else None
 
     def of(self, phase: str) -> list[Sample]:
         return [sample for (where, _), sample in sorted(self.samples.items()) if where == phase]
@@ -127,13 +154,16 @@ class Book:
         if not lines:
             self._write(self.header)
 
-    def _take(self, entry: Header | Begun | Ended | Spent) -> None:
+    def _take(self, entry: Entry) -> None:
         if isinstance(entry, Header):
             self._go_on_with(entry)
         elif isinstance(entry, Begun):
             self.begun.add((entry.phase, entry.n))
         elif isinstance(entry, Spent):
             self.seconds[entry.phase] = self.seconds.get(entry.phase, 0.0) + entry.seconds
+            self._calls[entry.phase] += 1
+        elif isinstance(entry, Billed):
+            self._bills[entry.phase] = entry.tokens
         else:
             self.samples[entry.sample.phase, entry.sample.n] = entry.sample
 
@@ -159,7 +189,7 @@ class Book:
             "file away"
         )
 
-    def _write(self, entry: Header | Begun | Ended | Spent) -> None:
+    def _write(self, entry: Entry) -> None:
         try:
             self._file.write(msgspec.json.encode(entry) + b"\n")
         except OSError as error:

@@ -48,7 +48,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     lasting: Histogram
     clustering: tuple[Clustering, ...]
     tokens: Tokens
-    wasted: int
+    wasted: Tokens
     seconds: float
 
     def rate(self, count: int) -> float | None:
@@ -85,7 +85,7 @@ def figures(phase: str, samples: Sequence[Sample], seconds: float) -> Figures:
         lasting=of_values(sample.seconds for sample in timed),
         clustering=tuple(_clustering(timed)),
         tokens=summed(sample.tokens for sample in samples if sample.tokens),
-        wasted=sum(sample.wasted for sample in samples),
+        wasted=summed(sample.wasted for sample in samples),
         seconds=seconds,
     )
 

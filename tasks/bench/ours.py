@@ -62,7 +62,7 @@ class Ours:
             tokens, wasted = await self._paid(job_id, end)
         except LongstreamError as error:
             end, verdict, detail = None, Verdict.ERROR, str(error)
-            tokens, wasted = None, 0
+            tokens, wasted = None, Tokens()
         return Sample(
             phase=self._phase,
             n=task.n,
@@ -111,14 +111,14 @@ class Ours:
                     self._say(NO_WORKER)
         raise AssertionError("a followed job neither ended nor raised")
 
-    async def _paid(self, job_id: str, end: End) -> tuple[Tokens | None, int]:
-        """What all attempts have used, and how many tokens of it came to nothing."""
+    async def _paid(self, job_id: str, end: End) -> tuple[Tokens | None, Tokens]:
+        """What all attempts have used, and what of it came to nothing."""
         if end.attempts == 1 and end.usage is not None:
-            return end.usage, 0
+            return end.usage, Tokens()
         spent = (await asyncio.to_thread(jobs.status, job_id)).spent
         if not spent:
-            return end.usage, 0
-        wasted = sum(each.tokens.input + each.tokens.output for each in spent if each.wasted)
+            return end.usage, Tokens()
+        wasted = summed(each.tokens for each in spent if each.wasted)
         return summed(each.tokens for each in spent), wasted
 
     async def _judged(self, task: Task, text: str, end: End) -> tuple[Verdict, str]:

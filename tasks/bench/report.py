@@ -8,6 +8,7 @@ import msgspec
 
 from tasks.bench.figures import Figures, removed
 from tasks.bench.watch import BURST_TOKENS, DEFINITION, GAP_S
+from worker.log.entries import Tokens
 
 UNKNOWN = "-"
 
@@ -39,6 +40,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ours: Figures
     sdk: Figures | None
     judged: bool
+    #: What the simulator wants to be paid for, where one call of the command ran all of it.
+    billed: Tokens | None = None
+    billed_sdk: Tokens | None = None
 
     @property
     def ok(self) -> bool:
@@ -51,7 +55,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows(report: Report) -> list[Row]:
-    return [*_times(report), *_rates(report), *_rest(report)]
+    return [*_times(report), *_rates(report), *_rest(report), *_tokens(report)]
 
 
 def _times(report: Report) -> list[Row]:
@@ -150,6 +154,25 @@ def _rest(report: Report) -> list[Row]:
     return found
 
 
+def _tokens(report: Report) -> list[Row]:
+    ours, sdk = report.ours, report.sdk
+    found = [
+        Row(
+            "output tokens of all attempts",
+            UNKNOWN,
+            f"{ours.tokens.output:,} ({ours.wasted.output:,} in interrupted ones)",
+            f"{sdk.tokens.output:,} that it was told of" if sdk else "",
+        )
+    ]
+    if report.judged:
+        bills = (report.billed, report.billed_sdk)
+        told = [UNKNOWN if bill is None else f"{bill.output:,}" for bill in bills]
+        found.append(
+            Row("output tokens that the provider billed", UNKNOWN, told[0], told[1] if sdk else "")
+        )
+    return found
+
+
 def notes(report: Report) -> list[str]:
     """What a reader must know to take the figures for what they are."""
     efforts = " and ".join(f"effort {effort}" for effort in report.efforts)
@@ -219,12 +242,12 @@ def _thought(report: Report) -> str:
 
 
 def totals(report: Report) -> str:
-    tokens = report.ours.tokens
+    tokens, wasted = report.ours.tokens, report.ours.wasted
     return (
         f"{report.ours.samples:,} of {report.asked:,} samples, {report.concurrency} at a time, in "
         f"{report.ours.seconds:,.0f} s; {tokens.input:,} input and {tokens.output:,} output tokens "
-        f"({tokens.reasoning:,} reasoning), {report.ours.wasted:,} tokens of them in attempts that "
-        f"were interrupted; {report.cost}"
+        f"({tokens.reasoning:,} reasoning), {wasted.input + wasted.output:,} tokens of them in "
+        f"attempts that were interrupted; {report.cost}"
     )
 
 

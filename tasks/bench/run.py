@@ -107,7 +107,10 @@ class Run:
     async def _judged(
         self, phase: str, title: str, count: int, settings: Settings, model: str
     ) -> None:
-        await self._jobs(phase, title, count, settings, model, Judge(settings, model))
+        judge, first = Judge(settings, model), self._book.untouched(phase)
+        await self._jobs(phase, title, count, settings, model, judge)
+        if first:
+            self._book.bill(phase, await judge.billed())
 
     async def _jobs(
         self,
@@ -129,9 +132,12 @@ class Run:
 
     async def _sdk(self, settings: Settings) -> None:
         judge, options = Judge(settings, FIELD), self._options
+        first = self._book.untouched(SDK)
         contender = sdk.Sdk(judge.base_url, FIELD, options.factor, judge.truth)
         try:
             await self._drive(SDK, "with faults, official SDK", options.samples, contender.one)
+            if first:
+                self._book.bill(SDK, await judge.billed())
         finally:
             await contender.close()
 
@@ -156,6 +162,8 @@ class Run:
     def _report(self, pace: Figures, ours: Figures, theirs: Figures | None) -> Report:
         options, simulated = self._options, self._book.header.mode == SIMULATED
         cost = f"cost: {cost_of(ours.tokens, self._price)}"
+        if ours.wasted.output or ours.wasted.input:
+            cost += f", {cost_of(ours.wasted, self._price)} of it for interrupted attempts"
         if simulated:
             cost = f"priced as {options.model}, {cost}; nothing was paid"
         return Report(
@@ -173,6 +181,8 @@ class Run:
             ours=ours,
             sdk=theirs,
             judged=simulated,
+            billed=self._book.billed(ours.phase) if simulated else None,
+            billed_sdk=self._book.billed(SDK) if theirs is not None else None,
         )
 
 

@@ -54,7 +54,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     clusters: int = 0
     characters: int = 0
     tokens: Tokens | None = None
-    wasted: int = 0
+    wasted: Tokens = Tokens()
 
     @property
     def good(self) -> bool:

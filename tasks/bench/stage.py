@@ -15,6 +15,7 @@ import shutil
 import time
 import urllib.request
 from collections.abc import Callable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -25,6 +26,7 @@ from tasks.bench.plan import Task
 from tasks.local.server import why_ended
 from tasks.local.simulator.ask import prompt_seed
 from tasks.local.stack import Stack, StackError, state_directory
+from worker.log.entries import Tokens
 from worker.store.connections import connect
 from worker.store.keys import pool_keys
 
@@ -96,16 +98,27 @@ class Judge:
         self.base_url = key.base_url
         self._model = model
 
+    async def billed(self) -> Tokens:
+        """What the simulator wants to be paid for everything that was asked of it."""
+        lines: list[dict[str, Any]] = await asyncio.to_thread(self._told, "/bill")
+        return Tokens(
+            input=sum(line["prompt_tokens"] for line in lines),
+            output=sum(line["completion_tokens"] for line in lines),
+            reasoning=sum(line["reasoning_tokens"] for line in lines),
+        )
+
     async def truth(self, task: Task) -> str | None:
         return await asyncio.to_thread(self._asked, task.prompt)
 
     def _asked(self, prompt: str) -> str | None:
         seed = prompt_seed(self._model, prompt)
-        url = f"{self.base_url.removesuffix('/v1')}/ledger?seed={seed}"
-        with urllib.request.urlopen(url, timeout=_ANSWER_S) as reply:  # noqa: S310
-            entries = json.load(reply)
-        texts = {entry["visible"] for entry in entries}
+        texts = {entry["visible"] for entry in self._told(f"/ledger?seed={seed}")}
         return str(texts.pop()) if len(texts) == 1 else None
+
+    def _told(self, path: str) -> Any:
+        url = self.base_url.removesuffix("/v1") + path
+        with urllib.request.urlopen(url, timeout=_ANSWER_S) as reply:  # noqa: S310
+            return json.load(reply)
 
 
 def scaled(clocks: Clocks, factor: float) -> Clocks:

@@ -122,6 +122,31 @@ def test_fresh_begins_anew(path: Path) -> None:
     book.close()
 
 
+def test_a_bill_is_known_when_one_call_ran_the_whole_phase(path: Path) -> None:
+    bill = Tokens(input=3, output=9, reasoning=4)
+    book = Book(path, HEADER)
+    book.spend("ours", 2.0)
+    assert book.billed("ours") is None
+    book.bill("ours", bill)
+    book.close()
+
+    book = Book(path, HEADER)
+    assert book.billed("ours") == bill
+    # More samples were asked for later, and are not on it.
+    book.spend("ours", 1.0)
+    assert book.billed("ours") is None
+    book.close()
+
+
+def test_a_phase_that_a_killed_call_had_begun_is_not_untouched(path: Path) -> None:
+    written(path, 0)
+
+    book = Book(path, HEADER)
+    assert not book.untouched("jobs")
+    assert book.untouched("sdk")
+    book.close()
+
+
 def test_two_runs_do_not_share_a_file(path: Path) -> None:
     book = Book(path, HEADER)
 

@@ -15,7 +15,7 @@ from tasks.bench.histogram import of_values
 from tasks.bench.page import page
 from tasks.bench.plan import task
 from tasks.bench.purse import BOUND
-from tasks.bench.report import Report, as_json, rows
+from tasks.bench.report import Report, as_json, rows, totals
 from tasks.bench.sample import Sample, Verdict
 from tasks.bench.table import table
 from tasks.bench.watch import BURST_TOKENS, GAP_S
@@ -122,6 +122,17 @@ def test_recovered_answers_are_told_from_those_that_never_came() -> None:
     )
 
     assert (found.hit, found.recovered) == (2, 1)
+
+
+def test_what_interrupted_attempts_used_is_counted_and_shown_apart() -> None:
+    taken, lost = Tokens(input=10, output=900, reasoning=400), Tokens(input=5, output=300)
+    found = [sample(0, tokens=taken), sample(1, attempts=2, tokens=taken, wasted=lost)]
+
+    told = report(found, billed=Tokens(input=20, output=1_795))
+
+    assert shown(told)["output tokens of all attempts"][1] == "1,800 (300 in interrupted ones)"
+    assert shown(told)["output tokens that the provider billed"][1] == "1,795"
+    assert "305 tokens of them in attempts that were interrupted" in totals(told)
 
 
 def test_times_of_a_reader_that_came_late_are_left_out() -> None:
