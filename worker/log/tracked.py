@@ -14,14 +14,15 @@ it, every log is read again twenty times a second.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError, TimeoutError as RedisTimeoutError
 
+from worker.log.lanes import SocketLane
 from worker.store.connections import SOCKET_TIMEOUT_S, tracking_client
 
 #: What was read, an empty list when nothing came in SILENCE_S, or why it can not be read now.
@@ -46,7 +47,7 @@ class Want:
 
     def __init__(self, log: str, cursor: str, answer: Callable[[Answer], None]) -> None:
         self.log = log.encode()
-        self.command = ("XREAD", "COUNT", _PAGE, "STREAMS", log, cursor)
+        self.command = ["XREAD", "COUNT", _PAGE, "STREAMS", log, cursor]
         self.answer = answer
         self.since = 0.0
 
@@ -57,7 +58,7 @@ class TrackedReads:
     def __init__(self, url: str) -> None:
         self._client = tracking_client(url)
         self._loop = asyncio.get_running_loop()
-        self._connection: Any = None
+        self._lane: _Lane | None = None
         self._tracking = True
         #: Not sent yet; sent, in the order of their replies; read, and empty so far.
         self._unsent: list[Want] = []
@@ -66,10 +67,10 @@ class TrackedReads:
         #: Up to where a log was read since the server last said that it changed: behind that there
         #: is nothing, and the server will say when there is.
         self._known: dict[bytes, str] = {}
-        self._sendable = asyncio.Event()
+        self._flushing = False
         #: How many reads were sent: for measurements.
         self.reads = 0
-        self._tasks = [asyncio.create_task(part()) for part in (self._run, self._send, self._tick)]
+        self._tasks = [asyncio.create_task(part()) for part in (self._run, self._tick)]
 
     def want(self, want: Want) -> None:
         want.since = self._loop.time()
@@ -91,32 +92,28 @@ class TrackedReads:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._drop()
+        self._drop()
         await self._client.aclose()
 
     async def _run(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while True:
+            lost: asyncio.Future[Exception] = self._loop.create_future()
             try:
-                await self._connect()
+                await self._connect(lost)
                 pause_s = _FIRST_PAUSE_S
-                while True:
-                    self._take(await self._reply())
-            except Exception as error:
-                if not isinstance(error, (RedisError, OSError)):
-                    # A bug in one answer must not leave everybody without any.
-                    _log.exception("hub.failed")
-                await self._drop()
-                self._fail(error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                error = await lost
+            except Exception as why:
+                error = why
+            self._drop()
+            self._fail(error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
 
-    async def _connect(self) -> None:
+    async def _connect(self, lost: asyncio.Future[Exception]) -> None:
         pool: Any = self._client.connection_pool
-        connection = await pool.get_connection()
-        # Without a handler of its own a push would look like a reply.
-        connection._parser.set_invalidation_push_handler(_pushed)
-        self._connection = connection
+        connection = pool.make_connection()
+        await connection.connect()
         try:
             await connection.send_command("CLIENT", "TRACKING", "ON")
             await connection.read_response()
@@ -124,41 +121,35 @@ class TrackedReads:
         except ResponseError as error:
             self._tracking = False
             _log.warning("hub.untracked", error=str(error))
-        self._sendable.set()
+        self._lane = _Lane(connection, self._heard, partial(_first, lost))
+        self._flush()
 
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
+    def _drop(self) -> None:
+        lane, self._lane = self._lane, None
         self._known.clear()
-        self._sendable.clear()
-        if connection is not None:
-            await connection.disconnect(nowait=True)
-            await self._client.connection_pool.release(connection)
+        if lane is not None:
+            lane.close()
 
-    async def _send(self) -> None:
-        """Whatever is wanted leaves as one write, and meanwhile the next batch collects."""
-        while True:
-            await self._sendable.wait()
-            self._sendable.clear()
-            connection, wants = self._connection, self._unsent
-            if connection is None or not wants:
-                continue
-            self._unsent = []
-            self._sent.extend(wants)
-            self.reads += len(wants)
-            packed = [part for want in wants for part in connection.pack_command(*want.command)]
-            try:
-                await connection.send_packed_command(packed, check_health=False)
-            except (RedisError, OSError):
-                # Whoever receives hears of it as well, and tells them all.
-                await connection.disconnect(nowait=True)
+    def _flush(self) -> None:
+        """Whatever was wanted in this turn of the loop leaves as one write."""
+        self._flushing = False
+        lane, wants = self._lane, self._unsent
+        if lane is None or not wants:
+            return
+        self._unsent = []
+        self._sent.extend(wants)
+        self.reads += len(wants)
+        lane.send([lane.pack(want.command) for want in wants])
 
-    async def _reply(self) -> Any:
+    def _heard(self, replies: list[Any]) -> None:
         try:
-            return await self._connection.read_response(
-                disable_decoding=True, timeout=math.inf, push_request=True
-            )
-        except ResponseError as refused:
-            return refused
+            for reply in replies:
+                self._take(reply)
+        except Exception as error:
+            # A bug in one answer must not leave everybody without any.
+            _log.exception("hub.failed")
+            if self._lane is not None:
+                self._lane.close(error)
 
     def _take(self, reply: Any) -> None:
         """A list is pushed by the server; of what this connection sends, no reply is one."""
@@ -190,8 +181,9 @@ class TrackedReads:
 
     def _again(self, want: Want) -> None:
         self._unsent.append(want)
-        if self._connection is not None:
-            self._sendable.set()
+        if self._lane is not None and not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
 
     def _disarm(self, want: Want) -> None:
         waiting = self._armed.get(want.log, [])
@@ -205,8 +197,8 @@ class TrackedReads:
             await asyncio.sleep(_TICK_S)
             now = self._loop.time()
             if self._sent and now - self._sent[0].since > SOCKET_TIMEOUT_S:
-                if self._connection is not None:
-                    await self._connection.disconnect(nowait=True)
+                if self._lane is not None:
+                    self._lane.close(RedisTimeoutError("the server does not answer"))
                 continue
             for want in [want for waiting in self._armed.values() for want in waiting]:
                 if now - want.since >= SILENCE_S:
@@ -228,8 +220,16 @@ class TrackedReads:
             want.answer(error)
 
 
-async def _pushed(message: Any) -> Any:
-    return list(message)
+class _Lane(SocketLane):
+    """One over which replies come as they are ready, and what the server pushes among them."""
+
+    def send(self, packed: list[Any]) -> None:
+        self._transport.write(b"".join(packed))
+
+
+def _first(lost: asyncio.Future[Exception], error: Exception) -> None:
+    if not lost.done():
+        lost.set_result(error)
 
 
 def _pages(reply: dict[bytes, list[Any]]) -> Iterator[tuple[bytes, list[Any]]]:
