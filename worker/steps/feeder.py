@@ -197,16 +197,17 @@ class Feeder:
             patience=Patience.of(worker),
         )
         answer = line.granted(pool, line.run(client, call))
-        known, self._epochs[pool] = self._epochs.get(pool), answer.epoch
-        if known not in (None, answer.epoch):
+        # What was granted waits for nothing else, which may fail.
+        for lease in answer.leases:
+            self._hand_over(client, lease)
+        if self._epochs.get(pool, answer.epoch) != answer.epoch:
             _log.error("line.lost", pool=pool, jobs=relist(client, pool))
+        self._epochs[pool] = answer.epoch
         for job_id, lost in answer.reclaimed:
             _log.warning("lease.reclaimed", job=job_id, worker=lost)
             METERS.reclaimed.add(pool)
         for gone in answer.gone:
             self._forget(client, pool, gone)
-        for lease in answer.leases:
-            self._hand_over(client, lease)
         return answer
 
     def _hand_over(self, client: redis.Redis, lease: Lease) -> None:
