@@ -4,6 +4,7 @@ keys, an eviction, a shard that fails over without its last writes."""
 from __future__ import annotations
 
 import pytest
+import redis
 from msgspec.structs import replace
 
 from settings.model import Account
@@ -65,6 +66,30 @@ def test_jobs_that_have_not_ended_enter_the_line_again_but_those_that_run(
     assert set(sweep(store.sync, 0).entered) == {"orphan", "waits"}
     assert set(line.grant()) == {"orphan", "waits"}
     assert line.settle(lease)
+
+
+def test_a_worker_that_could_not_list_them_does_so_with_its_next_grant(
+    line: Line, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was granted meanwhile is handed over all the same."""
+    handed: list[str] = []
+    settings = replace(line.settings, redis_url="unix:///nowhere")
+    feeding = feeder(settings, publish=lambda _, lease: handed.append(lease.job_id))
+    feeding._ask(store.sync)
+    submitted(store, "waits")
+    store.sync.delete(*KEYS.all())
+    submitted(store, "new")
+
+    def away(*_: object) -> int:
+        raise redis.ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("worker.steps.feeder.relist", away)
+        with pytest.raises(redis.ConnectionError):
+            feeding._ask(store.sync)
+    assert handed == ["new"]
+    feeding._ask(store.sync)
+    assert "waits" in sweep(store.sync, 0).entered
 
 
 def test_a_long_list_is_worked_off_piece_by_piece(
