@@ -59,21 +59,17 @@ def submit_many(
         while piece := [dict(call) for call in islice(left, together)]:
             ids = [str(kwargs.pop("job_id", "") or new_id()) for kwargs in piece]
             own = [kwargs.pop("terms", terms) for kwargs in piece]
-            named = zip(ids, piece, own, strict=True)
+            named = [
+                {"kwargs": kwargs, "job_id": job_id, "terms": on, **options}
+                for kwargs, job_id, on in zip(piece, ids, own, strict=True)
+            ]
             if task in KINDS:
                 refuse_spent(client, settings, tenant, now_ms(client))
-                submit_all(
-                    client,
-                    [
-                        submitted(
-                            settings, task, (), kw, job_id=i, terms=t, chosen=chosen, **options
-                        )
-                        for i, kw, t in named
-                    ],
-                )
+                jobs = [submitted(settings, task, (), chosen=chosen, **each) for each in named]
+                submit_all(client, jobs)
             else:
-                for job_id, kwargs, on in named:
-                    submitted_by_celery(task, (), kwargs, job_id=job_id, terms=on, **options)
+                for each in named:
+                    submitted_by_celery(task, (), **each)
             yield from ids
 
 

@@ -163,21 +163,27 @@ class StreamingTask(Task):
             raise Ignore
         here = engine(self.app, str(self.request.hostname))
         message = here.message(lease.job_id) or _NO_RECORD
-        stored_args, stored_kwargs, embedded = message.body
-        expires = self.request.get(EXPIRES_HEADER)
-        work = Work(
-            lease=lease,
-            build=lambda: self._request(stored_args, stored_kwargs),
-            read=lambda: self.reading(*stored_args, **stored_kwargs),
-            expires=None if expires is None else _moment(expires),
-            trace=self.request.get(HEADER),
-        )
-        verdict = here.run(work)
+        verdict = here.run(self._work(lease, message))
         if not isinstance(verdict, Sealed):
             raise Ignore
         _thread.held = _Held(here, lease)
         # What follows the job, and its arguments, did not travel with the message.
-        self.request.update(loads(json.dumps(embedded)))
+        self.request.update(loads(json.dumps(message.body[2])))
+        return self._concluded(verdict)
+
+    def _work(self, lease: Lease, message: Message) -> Work:
+        args, kwargs, _ = message.body
+        expires = self.request.get(EXPIRES_HEADER)
+        return Work(
+            lease=lease,
+            build=lambda: self._request(args, kwargs),
+            read=lambda: self.reading(*args, **kwargs),
+            expires=None if expires is None else _moment(expires),
+            trace=self.request.get(HEADER),
+        )
+
+    def _concluded(self, verdict: Sealed) -> Any:
+        """What Celery is to hear of the job's end."""
         if verdict.outcome is Outcome.COMPLETED:
             return verdict.result
         if verdict.outcome in (Outcome.CANCELLED, Outcome.EXPIRED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -83,44 +84,37 @@ def _times(report: Report) -> list[Row]:
 
 
 def _rates(report: Report) -> list[Row]:
-    ours, sdk = report.ours, report.sdk
-    found = [
-        Row(
+    rows = [
+        _both(
+            report,
             "timeout rate",
             "1.7 % SDK, 0.04 % patched",
-            percent(ours.rate(ours.timeouts)),
-            percent(sdk.rate(sdk.timeouts)) if sdk else "",
+            lambda figures: percent(figures.rate(figures.timeouts)),
         ),
-        Row(
+        _both(
+            report,
             "success on 4,000-token reasoning tasks",
             "99.91 %",
-            _share(ours.heavy_good, ours.heavy),
-            _share(sdk.heavy_good, sdk.heavy) if sdk else "",
+            lambda figures: _share(figures.heavy_good, figures.heavy),
         ),
     ]
     if report.judged:
-        found.append(
-            Row(
-                "exact texts",
-                UNKNOWN,
-                _share(ours.exact, ours.samples),
-                _share(sdk.exact, sdk.samples) if sdk else "",
-            )
-        )
-        found.append(
-            Row(
-                "silently wrong: another text, and no error",
-                UNKNOWN,
-                f"{ours.wrong:,}",
-                f"{sdk.wrong:,}" if sdk else "",
-            )
-        )
+        wrong = "silently wrong: another text, and no error"
+        rows += [
+            _both(report, "exact texts", UNKNOWN, lambda each: _share(each.exact, each.samples)),
+            _both(report, wrong, UNKNOWN, lambda each: f"{each.wrong:,}"),
+        ]
     else:
-        found.append(Row("completed", UNKNOWN, _share(ours.good, ours.samples)))
-    errors = Row(
-        "errors beside time-outs", UNKNOWN, f"{ours.errors:,}", f"{sdk.errors:,}" if sdk else ""
-    )
-    return [*found, errors]
+        rows.append(Row("completed", UNKNOWN, _share(report.ours.good, report.ours.samples)))
+    return [
+        *rows,
+        _both(report, "errors beside time-outs", UNKNOWN, lambda each: f"{each.errors:,}"),
+    ]
+
+
+def _both(report: Report, name: str, published: str, shown: Callable[[Figures], str]) -> Row:
+    """One figure of ours, and of the SDK if that ran beside."""
+    return Row(name, published, shown(report.ours), shown(report.sdk) if report.sdk else "")
 
 
 def _rest(report: Report) -> list[Row]:

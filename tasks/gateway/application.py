@@ -29,22 +29,6 @@ from worker.log.hub import Hub
 
 def create(settings: Settings, *, open_locally: bool) -> Starlette:
     """`open_locally`: callers need no token, for only this machine can reach the gateway."""
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        assert settings.redis_url is not None
-        streams: Streams = app.state.streams
-        async with Hub(settings.redis_url, frame_of, size_of) as hub:
-            app.state.hub = hub
-            valid = partial(valid_tokens, hub)
-            tasks = [
-                asyncio.create_task(streams.watch()),
-                asyncio.create_task(streams.end_revoked(valid)),
-            ]
-            yield
-            for task in tasks:
-                task.cancel()
-
     callers = Callers(open_locally=open_locally)
     app = Starlette(
         routes=routes(),
@@ -57,7 +41,7 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
             LongstreamError: _told,
             redis.RedisError: _told,
         },
-        lifespan=lifespan,
+        lifespan=_lifespan,
     )
     app.router.redirect_slashes = False
     app.state.settings = settings
@@ -66,6 +50,23 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
     app.state.description = description(OPERATIONS)
     app.state.streams = Streams(settings.gateway.readers)
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    url = app.state.settings.redis_url
+    assert url is not None
+    streams: Streams = app.state.streams
+    async with Hub(url, frame_of, size_of) as hub:
+        app.state.hub = hub
+        valid = partial(valid_tokens, hub)
+        tasks = [
+            asyncio.create_task(streams.watch()),
+            asyncio.create_task(streams.end_revoked(valid)),
+        ]
+        yield
+        for task in tasks:
+            task.cancel()
 
 
 async def _told(_: Request, error: Exception) -> Response:

@@ -59,7 +59,19 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
             f"this worker has no task {message.headers['task']}: start it with the code that "
             "defines it; the job waits for a worker that has"
         )
-    headers = message.headers | {
+    attributes: Attributes = {
+        "longstream.job": lease.job_id,
+        "longstream.lease": lease.number,
+        "longstream.worker": worker,
+        "longstream.key": lease.key,
+    }
+    headers = _headers(message, lease)
+    with granting(app.longstream.tracing, headers, attributes):
+        _send(app, worker, headers, message)
+
+
+def _headers(message: Message, lease: Lease) -> dict[str, Any]:
+    return message.headers | {
         LEASE_HEADER: lease.number,
         POOL_HEADER: lease.pool,
         KEY_HEADER: lease.key,
@@ -70,14 +82,6 @@ def publish(app: Celery, client: redis.Redis, worker: str, lease: Lease) -> None
         "argsrepr": "()",
         "kwargsrepr": "{}",
     }
-    attributes: Attributes = {
-        "longstream.job": lease.job_id,
-        "longstream.lease": lease.number,
-        "longstream.worker": worker,
-        "longstream.key": lease.key,
-    }
-    with granting(app.longstream.tracing, headers, attributes):
-        _send(app, worker, headers, message)
 
 
 def _send(app: Celery, worker: str, headers: dict[str, Any], message: Message) -> None:

@@ -36,7 +36,6 @@ _log = structlog.get_logger()
 
 def configure(level: int = logging.INFO, stream: Any = None) -> None:
     """Send structlog and stdlib records to `stream` (stderr) in one format."""
-    stream = stream or sys.stderr
     # A formatted traceback is a text like any other. One that is left to a renderer shows locals.
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -44,15 +43,26 @@ def configure(level: int = logging.INFO, stream: Any = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    renderer: Any = structlog.processors.JSONRenderer()
-    if stream.isatty():
-        renderer = structlog.dev.ConsoleRenderer()
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+    root = logging.getLogger()
+    root.handlers[:] = [_handler(stream or sys.stderr, shared)]
+    root.setLevel(level)
+    consumer = logging.getLogger("celery.worker.consumer.consumer")
+    if not any(isinstance(known, WithoutBodies) for known in consumer.filters):
+        consumer.addFilter(WithoutBodies())
+    for name, floor in _QUIET.items():
+        logging.getLogger(name).setLevel(max(level, floor))
+
+
+def _handler(stream: Any, shared: list[Any]) -> logging.Handler:
+    renderer: Any = structlog.processors.JSONRenderer()
+    if stream.isatty():
+        renderer = structlog.dev.ConsoleRenderer()
     handler = _Handler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -64,14 +74,7 @@ def configure(level: int = logging.INFO, stream: Any = None) -> None:
             ],
         )
     )
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level)
-    consumer = logging.getLogger("celery.worker.consumer.consumer")
-    if not any(isinstance(known, WithoutBodies) for known in consumer.filters):
-        consumer.addFilter(WithoutBodies())
-    for name, floor in _QUIET.items():
-        logging.getLogger(name).setLevel(max(level, floor))
+    return handler
 
 
 def report_what_nobody_caught() -> None:
