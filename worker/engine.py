@@ -189,6 +189,10 @@ class Engine:
             self._ready.set()
             await self._closing.wait()
             turning.cancel()
+            if unfinished := list(self._waited_for):
+                # Jobs that were being closed: their notes stay, and another worker comes to it.
+                self._give_up()
+                await asyncio.wait(unfinished, timeout=_GRACE_S)
         await self._commit.close()
 
     async def _turn(self) -> None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from settings.model import Account
 from tests.conftest import Store
 from tests.contract.test_runner import JOB, Left, Provider, attempt
 from tests.harness.journal import journal, say
 from tests.harness.lines import KEYS, POOL, Line
+from tests.harness.waiting import wait_until
 from worker.admission.line import Lease, renew, run, settle
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Sealed, Work
+from worker.engine import Engine
 from worker.job.cancel import Cancelled, cancel, finish, withdraw_and_seal
 from worker.job.submitting import Found, sweep
 from worker.log import reader
@@ -189,3 +195,23 @@ async def test_a_job_is_not_lost_with_who_cancelled_it_when_its_worker_had_died_
         assert sweep(store.sync, 0).cancelled == (job.job_id,)
         assert cancel(celery, store.sync, line.settings, job.job_id) is Cancelled.DONE
         assert job.record()[b"outcome"] == b"cancelled"
+
+
+@pytest.mark.parametrize("store", ["valkey"], indirect=True)
+def test_a_worker_that_ends_leaves_a_job_it_was_closing_to_another(store: Store) -> None:
+    """Whatever a provider takes to stop a response."""
+    line = Line(store.sync, {"a": Account(name="a")})
+    engine = Engine(replace(line.settings, redis_url=store.url), "w1")
+    engine.start()
+    closed: list[object] = []
+
+    async def slow(_: str) -> None:
+        await asyncio.sleep(60)
+
+    engine._close_waiting = slow  # type: ignore[method-assign, assignment]
+    closing = threading.Thread(target=lambda: closed.append(engine.close_waiting(JOB)))
+    closing.start()
+    wait_until("it is closing the job", lambda: engine._waited_for)
+    engine.close()
+    closing.join(10)
+    assert closed == [None]

@@ -104,6 +104,17 @@ async def test_a_reattached_stream_shows_no_cut(store: Store, commit: GroupCommi
     assert reader.text_of(store.sync, JOB) == "one two"
 
 
+async def test_a_response_is_not_taken_up_behind_text_that_is_lost(
+    store: Store, commit: GroupCommit
+) -> None:
+    """The log was deleted; what comes behind the point would be sealed as the whole answer."""
+    submit(store, "auto")
+    await interrupted(commit, "one ", POINT)
+    store.sync.delete(KEYS.log)
+    second = await claim(commit, 2)
+    assert (second.mode, second.point, second.left) == (Mode.RESTART, None, {1: POINT})
+
+
 async def test_the_seal_of_a_continued_answer_covers_all_of_it(
     store: Store, commit: GroupCommit
 ) -> None:

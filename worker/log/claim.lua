@@ -1,12 +1,13 @@
 -- Begin an attempt: raise the fence, decide what becomes of the text so far, and say in the log
 -- why the attempt exists and who died before it.
 --
--- The ladder: a response that goes on at the provider is taken up again; a job that asked for it is
--- continued behind its text; else the answer is restarted. Before the first visible delta there is
--- nothing to decide. A job that asked to fail is only closed. An answer that is whole and has to be
--- corrected is never restarted: what begins again behind it is the correction. A response that goes
--- on and is not taken up is `left` behind: its point, by the last attempt that read it, until it was
--- stopped and what it used is in the record; see account.lua.
+-- The ladder: a response that goes on at the provider is taken up again, unless the text before that
+-- point is lost with the log; a job that asked for it is continued behind its text; else the answer is
+-- restarted. Before the first visible delta there is nothing to decide. A job that asked to fail is
+-- only closed. An answer that is whole and has to be corrected is never restarted: what begins again
+-- behind it is the correction. A response that goes on and is not taken up is `left` behind: its
+-- point, by the last attempt that read it, until it was stopped and what it used is in the record; see
+-- account.lua.
 --
 -- KEYS[1]  log, a stream; created here and nowhere else
 -- KEYS[2]  record, a hash
@@ -108,7 +109,7 @@ redis.call('HSET', record, 'attempt', attempt)
 local mode = attempt == 1 and 'start' or 'restart'
 if purpose ~= 'run' or (policy == 'fail' and said > 0) then
   mode = 'close'
-elseif resume ~= '' and policy == 'auto' then
+elseif resume ~= '' and policy == 'auto' and last then
   mode = 'reattach'
 elseif policy == 'continue' and said > 0 then
   mode = 'continue'
