@@ -68,7 +68,10 @@ def tracking_client(url: str) -> AsyncRedis:
 def _asynchronous(url: str, options: dict[str, Any]) -> AsyncRedis:
     from redis.asyncio.retry import Retry as AsyncRetry
 
-    return redis.asyncio.Redis.from_url(url, retry=AsyncRetry(NoBackoff(), 0), **options)
+    from worker.store.cancellable import cancellable
+
+    retry = AsyncRetry(NoBackoff(), 0)
+    return cancellable(redis.asyncio.Redis.from_url(url, retry=retry, **options))
 
 
 def now_ms(client: redis.Redis) -> int:
