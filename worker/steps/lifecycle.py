@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from worker.steps import startup
 from worker.steps.broker import discard, revive
 from worker.steps.feeder import Feeder
 from worker.steps.keeper import Keeper
+from worker.steps.signals import one_at_a_time
 from worker.store.connections import StoreUnreachable, opened
 from worker.store.faults import words_of
 from worker.store.keys import direct_queue
@@ -135,6 +137,8 @@ def _start_parts(app: Celery, worker: str, *, threads: bool) -> None:
     )
     listening = _listen(settings, _feeder) if threads else None
     _feeder.start()
+    # A supervisor may send two in a row, to the process and to its group.
+    one_at_a_time(signal.SIGTERM)
     _log.info("worker.ready", worker=worker, slots=settings.worker.concurrency, listen=listening)
 
 
