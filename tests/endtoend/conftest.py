@@ -14,12 +14,7 @@ from worker.app import LongstreamApp
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    running = Cluster(
-        tmp_path_factory.mktemp("shared"),
-        LONGSTREAM_WORKER__LEASE_S="2",
-        LONGSTREAM_WORKER__RENEW_S="0.5",
-        LONGSTREAM_WORKER__MAX_ATTEMPTS="1",
-    )
+    running = Cluster(tmp_path_factory.mktemp("shared"), LONGSTREAM_WORKER__MAX_ATTEMPTS="1")
     running.worker("--concurrency", "20")
     yield running
     running.close()
