@@ -10,7 +10,7 @@ import msgspec
 
 from tasks.bench.histogram import Histogram, of_values, total_of
 from tasks.bench.plan import HEAVY
-from tasks.bench.sample import Sample, Verdict, summed
+from tasks.bench.sample import Sample, Verdict
 from worker.log.entries import Tokens
 
 
@@ -84,8 +84,8 @@ def figures(phase: str, samples: Sequence[Sample], seconds: float) -> Figures:
         thinking=total_of(sample.thinking for sample in timed),
         lasting=of_values(sample.seconds for sample in timed),
         clustering=tuple(_clustering(timed)),
-        tokens=summed(sample.tokens for sample in samples if sample.tokens),
-        wasted=summed(sample.wasted for sample in samples),
+        tokens=sum((sample.tokens for sample in samples if sample.tokens), Tokens()),
+        wasted=sum((sample.wasted for sample in samples), Tokens()),
         seconds=seconds,
     )
 

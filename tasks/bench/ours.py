@@ -18,7 +18,7 @@ from settings.errors import LongstreamError
 from tasks import jobs
 from tasks.bench.book import Book
 from tasks.bench.plan import MAX_OUTPUT_TOKENS, Task, Truth
-from tasks.bench.sample import Sample, Verdict, summed
+from tasks.bench.sample import Sample, Verdict
 from tasks.bench.watch import Watch, clock_in
 from worker.log import reader
 from worker.log.entries import Tokens
@@ -118,8 +118,8 @@ class Ours:
         spent = (await asyncio.to_thread(jobs.status, job_id)).spent
         if not spent:
             return end.usage, Tokens()
-        wasted = summed(each.tokens for each in spent if each.wasted)
-        return summed(each.tokens for each in spent), wasted
+        wasted = sum((each.tokens for each in spent if each.wasted), Tokens())
+        return sum((each.tokens for each in spent), Tokens()), wasted
 
     async def _judged(self, task: Task, text: str, end: End) -> tuple[Verdict, str]:
         if end.outcome != Outcome.COMPLETED:

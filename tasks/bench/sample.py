@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -59,13 +58,3 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def good(self) -> bool:
         return self.verdict in GOOD
-
-
-def summed(tokens: Iterable[Tokens]) -> Tokens:
-    every = list(tokens)
-    return Tokens(
-        input=sum(each.input for each in every),
-        cached=sum(each.cached for each in every),
-        output=sum(each.output for each in every),
-        reasoning=sum(each.reasoning for each in every),
-    )

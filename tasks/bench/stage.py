@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
-import os
 import shutil
 import time
 import urllib.request
@@ -25,12 +24,11 @@ from settings.model import SIMULATOR, Clocks, Settings
 from tasks.bench.plan import Task
 from tasks.local.server import why_ended
 from tasks.local.simulator.ask import prompt_seed
-from tasks.local.stack import Stack, StackError, state_directory
+from tasks.local.stack import Stack, StackError, bare_environment, state_directory
 from worker.log.entries import Tokens
 from worker.store.connections import connect
 from worker.store.keys import pool_keys
 
-_OURS = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
 _ANSWER_S = 30.0
 _POLL_S = 0.02
 
@@ -44,7 +42,7 @@ class Stage:
         config = self.state / "longstream.toml"
         config.write_text("")
         self._environ = {
-            **{name: each for name, each in os.environ.items() if not name.startswith(_OURS)},
+            **bare_environment(),
             "LONGSTREAM_CONFIG": str(config),
             "LONGSTREAM_SIMULATOR_SPEED": f"{factor:g}",
             "LONGSTREAM_WORKER__CONCURRENCY": str(streams),

@@ -28,7 +28,7 @@ from tasks.edits.answer import Answer
 from tasks.edits.checks import check
 from tasks.edits.source import SourceFile, read_sources
 from tasks.local.daemon import Daemon
-from tasks.local.stack import Stack, ledger
+from tasks.local.stack import Stack, bare_environment, ledger
 from tasks.splice import Splice
 
 _ROOT = Path(__file__).parents[2]
@@ -44,15 +44,15 @@ _ENVIRONMENT = {
     "LONGSTREAM_WORKER__RENEW_S": "1",
     "LONGSTREAM_SIMULATOR_SPEED": "12",
 }
-_OURS = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
 
 
 def main() -> None:
     """Run the demo; exit 1 unless the reader's text is exactly what the simulator sent."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="longstream-demo-") as state:
-        for name in [name for name in os.environ if name.startswith(_OURS)]:
-            del os.environ[name]
+        bare = bare_environment()
+        os.environ.clear()
+        os.environ.update(bare)
         os.environ.update(_ENVIRONMENT, LONGSTREAM_STATE_DIR=state)
         os.chdir(state)
         stack = Stack.default(_tell)

@@ -29,6 +29,9 @@ _POLL_S = 0.01
 _GRACE_S = 10.0
 
 
+_PREFIXES = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
+
+
 class StackError(LongstreamError):
     """A part of the embedded stack could not be started."""
 
@@ -193,6 +196,12 @@ class Stack:
             if time.monotonic() > deadline:
                 raise StackError(f"{daemon.name} is silent after 30 s: see {daemon.log}")
             time.sleep(_POLL_S)
+
+
+def bare_environment() -> dict[str, str]:
+    """The variables of this process, without those of ours and of providers: for a stack that must
+    not depend on how the user's is configured."""
+    return {name: each for name, each in os.environ.items() if not name.startswith(_PREFIXES)}
 
 
 def _python(module: str) -> tuple[str, ...]:

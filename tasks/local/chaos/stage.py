@@ -20,7 +20,7 @@ from tasks.local import server
 from tasks.local.chaos.plan import BACKGROUND
 from tasks.local.chaos.proxy import Proxy
 from tasks.local.daemon import Daemon
-from tasks.local.stack import ledger
+from tasks.local.stack import bare_environment, ledger
 
 #: Short leases, so that a run sees many recoveries; the proportions are those of the defaults.
 LEASE_S = 3.0
@@ -34,7 +34,6 @@ _ENVIRONMENT = {
     "LONGSTREAM_WORKER__MAX_ATTEMPTS": "1000",
     "LONGSTREAM_CLOCKS__BYTES_IDLE_S": "15",
 }
-_OURS = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
 #: The longest answers take some 20 s then, so that they can end between two kills.
 _SPEED = "4"
 _START_S = 60.0
@@ -107,10 +106,9 @@ class Stage:
         config = self.state / "longstream.toml"
         base = f"http://127.0.0.1:{await self.upstream.open()}/v1"
         config.write_text(_CONFIG.format(base=base, background=BACKGROUND))
-        bare = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         root = str(Path(__file__).parents[3])
         paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-        self._environ = {**bare, **_ENVIRONMENT, "PYTHONPATH": paths}
+        self._environ = {**bare_environment(), **_ENVIRONMENT, "PYTHONPATH": paths}
         self._environ["LONGSTREAM_CONFIG"] = str(config)
         self.settings = load({**self._environ, "LONGSTREAM_REDIS_URL": self.url}, self.state)
         self.readers = Proxy(self.socket)
