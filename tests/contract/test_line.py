@@ -147,6 +147,7 @@ def test_settling_wakes_one_worker_and_its_own_when_that_was_full(store: Store) 
 def test_settling_on_a_worker_that_shuts_down_wakes_another(store: Store) -> None:
     submit(store, "a", "b")
     (lease,) = ask(store, slots=1).leases
+    start(store, lease)
     line.run(store.sync, line.renew("p", "w1", [], slots=0, lease_ms=1000, alive_ms=1000))
     store.sync.delete(KEYS.nudge)
     settle(store, lease)
@@ -199,6 +200,19 @@ def test_what_a_dead_worker_had_not_begun_comes_back_before_its_hand_off_is_over
     assert answer.reclaimed == (("not begun", "dead"),)
     assert jobs_of(answer) == ["not begun"]
     assert store.sync.hget(KEYS.load, "dead") == b"1"
+
+
+def test_a_worker_that_shuts_down_gives_back_at_once_what_it_has_not_begun(store: Store) -> None:
+    submit(store, "begun", "beginning", "not begun")
+    begun, beginning, _ = ask(store, "w1").leases
+    start(store, begun)
+    store.sync.delete(KEYS.nudge)
+    held = [Held(begun), Held(beginning)]
+    call = line.renew("p", "w1", held, slots=0, lease_ms=60_000, alive_ms=60_000)
+    assert line.beat(held, line.run(store.sync, call)).lost == ()
+    assert store.sync.llen(KEYS.nudge) == 1
+    assert jobs_of(ask(store, "w2")) == ["not begun"]
+    assert store.sync.hget(KEYS.load, "w1") == b"2"
 
 
 def test_sleepers_are_up_when_a_worker_with_leases_may_be_dead(store: Store) -> None:

@@ -1,8 +1,9 @@
--- The heartbeat of one worker: keep its leases and itself alive.
+-- The heartbeat of one worker: keep its leases and itself alive. One that takes nothing any more gives
+-- back what it was granted and has not begun.
 --
 -- KEYS     the pool's
 -- ARGV[1]  worker
--- ARGV[2]  its slots
+-- ARGV[2]  its slots, 0 when it takes nothing any more
 -- ARGV[3]  ms until a lease expires unless renewed
 -- ARGV[4]  ms the worker counts as alive without being heard of
 -- ARGV[5]  the epoch the worker knows, '' for none
@@ -74,9 +75,23 @@ local function bind(job, lease)
   redis.call('HSET', tickets, job, cjson.encode(ticket))
 end
 
-local replies = {}
+local function give_back(begun)
+  local all = redis.call('HGETALL', held)
+  for i = 1, #all, 2 do
+    local job, lease = all[i], cjson.decode(all[i + 1])
+    if lease.worker == worker and lease.run == '' and not begun[job] then
+      free(job, lease, nil, true)
+      report(lease, false)
+      return_to_line(job, lease, 0)
+      wake(nudge, 'settle', 64)
+    end
+  end
+end
+
+local replies, begun = {}, {}
 for i = 8, #ARGV, 6 do
   local job, number = ARGV[i], tonumber(ARGV[i + 1])
+  begun[job] = true
   local lease, adopted = decoded(redis.call('HGET', held, job)), false
   if not lease and lost then
     lease, adopted = adopt(job, number, ARGV[i + 2], ARGV[i + 3]), true
@@ -90,6 +105,8 @@ for i = 8, #ARGV, 6 do
     table.insert(replies, 0)
   end
 end
+if ARGV[2] == '0' and redis.call('HEXISTS', load, worker) == 1 then give_back(begun) end
+
 -- The next lease may be one that a dead worker did not begin: that is over with its worker.
 local first = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
 local next_dead = first and redis.call('ZRANGE', workers, 0, 0, 'WITHSCORES')
