@@ -31,10 +31,10 @@ def width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def column(line: str, columns: int, start: int = 0) -> int:
-    """The column after `line`, which began in `start`; `columns` when the last cell was filled
+def column(line: str, columns: int) -> int:
+    """The column after `line`; `columns` when the last cell was filled
     and the terminal wraps only with the next character."""
-    at = start
+    at = 0
     for char in line:
         if char == "\t":
             at = min((at // TAB + 1) * TAB, columns - 1)

@@ -69,19 +69,6 @@ class Result(msgspec.Struct, frozen=True):
     refused: tuple[Verdict, ...] = ()
     notes: str = ""
 
-    @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        return (*(change.verdict for change in self.changes), *self.refused)
-
-    def applicable(self, *, force: bool = False) -> tuple[Change, ...]:
-        """The changes to write: the doubtful ones only by force."""
-        kinds = ("changed", "doubtful") if force else ("changed",)
-        return tuple(change for change in self.changes if change.verdict.kind in kinds)
-
-    def patch(self, *, force: bool = False) -> bytes:
-        """One diff of all applicable changes, for `git apply`."""
-        return b"".join(change.diff for change in self.applicable(force=force))
-
 
 def check(files: Sequence[SourceFile], answer: Answer, root: Path) -> Result:
     """Judge every file of `answer` against the files that were sent from `root`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tasks.edits.answer import Answer, AnswerParser
 from tasks.edits.apply import Applied, Refused, apply_one, write_one_out
-from tasks.edits.checks import Change, Result
+from tasks.edits.checks import Change, Result, Verdict
 from tasks.edits.source import SourceFile
 
 
@@ -30,6 +30,15 @@ def apply(result: Result, root: Path, force: bool = False) -> list[Applied | Ref
 def write_out(result: Result, out_dir: Path, force: bool = False) -> list[Applied | Refused]:
     """Write the changed files below `out_dir`."""
     return _each(result, partial(write_one_out, out_dir=out_dir, force=force))
+
+
+def verdicts(result: Result) -> list[Verdict]:
+    return [*(change.verdict for change in result.changes), *result.refused]
+
+
+def patch(result: Result) -> bytes:
+    """One diff of all that changes, for `git apply`."""
+    return b"".join(change.diff for change in result.changes)
 
 
 def _each(result: Result, write: Callable[[Change], Applied | Refused]) -> list[Applied | Refused]:

@@ -10,20 +10,21 @@ import pytest
 from tasks.edits.answer import Answer
 from tasks.edits.checks import Result, Verdict, check
 from tasks.edits.source import SourceFile, source_file
+from tests.harness.edits import verdicts
 
 A_PY = source_file("a.py", b"x = 1\n")
 TEXT = source_file("notes.txt", b"hello\n")
 
 
 def judge(source: SourceFile, text: str, root: Path) -> Verdict:
-    (verdict,) = check([source], Answer({source.path: text}), root).verdicts
+    (verdict,) = verdicts(check([source], Answer({source.path: text}), root))
     return verdict
 
 
 def test_a_changed_file_that_compiles_is_changed(tmp_path: Path) -> None:
     result = check([A_PY, TEXT], Answer({"a.py": "x = 2\n"}, "why"), tmp_path)
 
-    assert result.verdicts == (Verdict("a.py", "changed"),)
+    assert verdicts(result) == [Verdict("a.py", "changed")]
     assert result.notes == "why"
     assert result.changes[0].after == b"x = 2\n"
 
@@ -31,9 +32,8 @@ def test_a_changed_file_that_compiles_is_changed(tmp_path: Path) -> None:
 def test_the_same_text_is_unchanged_and_has_no_diff(tmp_path: Path) -> None:
     result = check([A_PY], Answer({"a.py": "x = 1\n"}), tmp_path)
 
-    assert result.verdicts[0].kind == "unchanged"
-    assert result.applicable(force=True) == ()
-    assert result.patch(force=True) == b""
+    assert verdicts(result)[0].kind == "unchanged"
+    assert result.changes[0].diff == b""
 
 
 def test_python_that_does_not_compile_is_doubtful_and_shows_the_line(tmp_path: Path) -> None:
@@ -155,14 +155,6 @@ def test_the_new_bytes_keep_what_the_model_never_saw(
     (change,) = check([source], Answer({"a.txt": text}), tmp_path).changes
 
     assert (change.before, change.after) == (before, after)
-
-
-def test_the_patch_has_doubtful_files_only_by_force(tmp_path: Path) -> None:
-    b_py = source_file("b.py", b"y = 1\n")
-    result = check([A_PY, b_py], Answer({"a.py": "x = 2\n", "b.py": "y = (\n"}), tmp_path)
-
-    assert result.patch() == result.changes[0].diff
-    assert result.patch(force=True) == result.changes[0].diff + result.changes[1].diff
 
 
 def test_a_result_survives_json(tmp_path: Path) -> None:

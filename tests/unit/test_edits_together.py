@@ -17,7 +17,7 @@ from tasks.edits.blocks import boundary_for
 from tasks.edits.checks import Result, check
 from tasks.edits.prompt import messages_for
 from tasks.edits.source import SourceFile, read_sources
-from tests.harness.edits import apply, write_out
+from tests.harness.edits import apply, patch, verdicts, write_out
 
 WORDS = "use names that say something"
 FILES = {
@@ -79,7 +79,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_every_kind_of_file_is_changed_and_keeps_its_form(root: Path, tmp_path: Path) -> None:
     result = reviewed(root)
 
-    assert {verdict.kind for verdict in result.verdicts} == {"changed"}
+    assert {verdict.kind for verdict in verdicts(result)} == {"changed"}
     assert result.notes == "Here you are:"
     assert write_out(result, tmp_path / "out") == [Applied(name) for name in FILES]
     assert apply(result, root) == [Applied(name) for name in FILES]
@@ -89,13 +89,13 @@ def test_every_kind_of_file_is_changed_and_keeps_its_form(root: Path, tmp_path: 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_applies_the_patch_to_the_same_bytes(root: Path) -> None:
-    patch = reviewed(root).patch()
+    given = patch(reviewed(root))
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     for command in (["init", "--quiet"], ["apply", "--check", "-"], ["apply", "-"]):
         run = subprocess.run(
             ["git", *command],
             cwd=root,
-            input=patch,
+            input=given,
             capture_output=True,
             check=False,
             timeout=30,

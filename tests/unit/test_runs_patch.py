@@ -12,6 +12,7 @@ from tasks.edits.answer import Answer
 from tasks.edits.checks import check
 from tasks.edits.source import SourceFile, read_sources, source_file
 from tasks.runs.branch import Branch
+from tests.harness.edits import patch
 from tests.harness.refactoring import git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -50,10 +51,10 @@ def test_git_applies_the_patch_of_any_tree(
     sources = [source for source, _ in tree]
     result = check(sources, Answer({source.path: text for source, text in tree}), root)
     assert not result.refused
-    patch = result.patch(force=True)
-    if patch:
-        git(root, "apply", "--check", "-", given=patch)
-        git(root, "apply", "-", given=patch)
+    given = patch(result)
+    if given:
+        git(root, "apply", "--check", "-", given=given)
+        git(root, "apply", "-", given=given)
     for source, text in tree:
         assert (root / source.path).read_bytes() == source.bytes_of(text)
     assert Path(root, ".git").is_dir()
@@ -76,8 +77,8 @@ def test_git_takes_the_change_of_a_file_that_was_named_by_a_link(
     sources = read_sources([given], tmp_path, 1000)
     result = check(sources, Answer({sources[0].path: "a = 2\n"}), tmp_path)
 
-    git(tmp_path, "apply", "--check", "-", given=result.patch(force=True))
+    git(tmp_path, "apply", "--check", "-", given=patch(result))
 
-    placed = Branch(tmp_path, "new", "run1").place(result.applicable(force=True), "Change it")
+    placed = Branch(tmp_path, "new", "run1").place(result.changes, "Change it")
     assert placed.refused == ()
     assert git(tmp_path, "show", "new:p/a.py") == "a = 2\n"

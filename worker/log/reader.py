@@ -54,10 +54,9 @@ async def atail(
     start: Cursor = START,
     *,
     raw: bool = False,
-    wait: bool = True,
 ) -> AsyncIterator[Followed]:
     """As `tail`, on an event loop."""
-    drive = Drive(follow(job_id, start, raw=raw, wait=wait), wait=wait)
+    drive = Drive(follow(job_id, start, raw=raw), wait=True)
     while (step := drive.step()) is not None:
         if not isinstance(step, tuple):
             yield step

@@ -82,7 +82,7 @@ class UpstreamFailure(LongstreamError):
         )
 
 
-def failure_in_stream(body: ErrorBody, *, request_id: str | None = None) -> UpstreamFailure:
+def failure_in_stream(body: ErrorBody) -> UpstreamFailure:
     """The failure an error inside a 200 answer stands for."""
     row = row_for(body, None)
     advice = advice_in({}, body.message, body.delay) if row.retryable else Advice()
@@ -95,7 +95,6 @@ def failure_in_stream(body: ErrorBody, *, request_id: str | None = None) -> Upst
         delay_s=advice.delay_s,
         dimension=advice.dimension,
         status=body.status,
-        request_id=request_id,
         code=body.codes[0] if body.codes else None,
         param=body.param,
     )
