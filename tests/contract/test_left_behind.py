@@ -128,6 +128,21 @@ async def test_who_dies_before_it_stops_a_response_leaves_that_to_the_next(store
     assert (spent(store)[2].estimated, spent(store)[2].tokens.output) == (True, 1)
 
 
+async def test_a_response_whose_text_was_lost_with_the_log_is_stopped_as_well(
+    store: Store,
+) -> None:
+    commit = GroupCommit(store.aio())
+    running = prepared(store, commit, provider := Anew(), "auto")
+    await died(store, commit, 0)
+    store.sync.delete(KEYS.log)
+    await finished(running)
+    await commit.close()
+
+    assert provider.cancelled == ["b resp_0"]
+    assert (spent(store)[1].key, spent(store)[1].tokens.output) == ("b", 70)
+    assert reader.text_of(store.sync, JOB) == "whole"
+
+
 async def test_a_provider_that_is_overloaded_is_asked_to_stop_once_more(store: Store) -> None:
     commit = GroupCommit(store.aio())
     running = prepared(store, commit, provider := Anew(refusals=1), "restart")

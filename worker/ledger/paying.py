@@ -22,7 +22,7 @@ from worker.errors import StoreRefused
 from worker.job.records import Record
 from worker.ledger import booking
 from worker.ledger.booking import Payer
-from worker.ledger.spending import Spending, unsaid
+from worker.ledger.spending import WORKER_LOST, Spending, unsaid
 from worker.log.claim import Claim
 from worker.log.commit import GroupCommit
 from worker.log.cursor import Cursor
@@ -83,7 +83,7 @@ class Paying:
             mode, prompt = self.claim.mode, account.ticket.prompt
             earlier = [each for each in stored if each.at.attempt <= before]
             spent = unsaid(earlier, account.accounted, mode, prompt, self.claim.began_ms)
-            spent = await self._asked(spent)
+            spent = [*await self._unlogged(spent), *await self._asked(spent)]
             upto = before
             if goes_on and self.claim.point is not None and spent:
                 self._taken_up = spent.pop()
@@ -142,6 +142,26 @@ class Paying:
             said = await self._said(each, name)
             known = {} if said is None else {"tokens": said, "estimated": False}
             found.append(msgspec.structs.replace(each, **known))
+        return found
+
+    async def _unlogged(self, spent: list[Spending]) -> list[Spending]:
+        """Responses that were left behind and of which the log, which was lost, says nothing."""
+        logged, found = {each.attempt for each in spent}, []
+        for attempt, left in sorted(self.claim.left.items()):
+            if attempt in logged:
+                continue
+            used = await self.stop(left.key, left.response_id)
+            if used is not None:
+                found.append(
+                    Spending(
+                        attempt=attempt,
+                        at_ms=self.claim.began_ms,
+                        key=left.key,
+                        model=self.model,
+                        tokens=used,
+                        wasted=WORKER_LOST,
+                    )
+                )
         return found
 
     async def _said(self, spending: Spending, name: bytes | None) -> Tokens | None:
