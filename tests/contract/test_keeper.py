@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,15 +12,15 @@ import pytest
 import redis
 from msgspec.structs import replace
 
-from settings.model import Account, Settings, WorkerSettings
+from settings.model import Account, Pool, Settings, WorkerSettings
 from tests.conftest import Store
 from tests.contract.test_feeder import feeder
-from tests.harness.lines import KEYS, Line
+from tests.harness.lines import KEYS, POOL, Line
 from tests.harness.waiting import wait_until
 from worker.admission.line import Held, Lease
 from worker.attempt.work import Stop
 from worker.steps.keeper import Keeper
-from worker.store.keys import job_keys
+from worker.store.keys import job_keys, pool_keys
 
 
 @dataclass
@@ -77,6 +78,26 @@ def test_whichever_is_back_first_leaves_the_owners_time_to_renew(store: Store, f
     back(store.sync)
     assert line.ask("w3").reclaimed == ()
     assert store.sync.hget(KEYS.load, "owner") == b"1"
+
+
+def test_a_pool_whose_keys_are_spoiled_costs_the_others_nothing(store: Store) -> None:
+    line = Line(store.sync, {"a": Account(name="a")})
+    spoiled = Pool(name="a spoiled one", keys=line.pool.keys)
+    settings = replace(line.settings, pools={spoiled.name: spoiled, POOL: line.pool})
+    store.sync.set(pool_keys(spoiled.name).leases, "no set")
+    line.submit("j")
+    handed: list[str] = []
+    feeding = feeder(settings, publish=lambda _, lease: handed.append(lease.job_id))
+    with pytest.raises(redis.ResponseError):
+        feeding._ask(store.sync)
+    assert handed == ["j"]
+
+    stored: Any = store.sync.hget(KEYS.held, "j")
+    lease = Lease("j", POOL, json.loads(stored)["lease"], "a")
+    store.sync.zadd(KEYS.leases, {"j": 1})
+    with pytest.raises(redis.ResponseError):
+        keeper(Streams(settings, [lease]))._beat(store.sync)
+    assert float(store.sync.zscore(KEYS.leases, "j") or 0) > 1
 
 
 @pytest.mark.parametrize("store", ["valkey"], indirect=True)

@@ -171,13 +171,20 @@ class Feeder:
         if not listens:
             most = 0
         loads = self._loads(client)
-        sleep_s = math.inf
+        sleep_s, refused = math.inf, None
         for name in self._settings.pools:
             elsewhere = sum(loads.values()) - loads[name] + slots - most
-            answer = self._granted(client, name, slots, elsewhere)
+            try:
+                answer = self._granted(client, name, slots, elsewhere)
+            except redis.ResponseError as error:
+                # What is wrong with one pool must not keep the others waiting.
+                refused = error
+                continue
             loads[name] += len(answer.leases)
             if answer.sleep_ms is not None:
                 sleep_s = min(sleep_s, answer.sleep_ms / 1000)
+        if refused is not None:
+            raise refused
         free = most - sum(loads.values())
         if free <= 0 and most < slots:
             sleep_s = min(sleep_s, _AHEAD_S if listens else _DEAF_S)

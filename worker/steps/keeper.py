@@ -103,10 +103,17 @@ class Keeper:
         if not turns:
             _log.error("engine.stuck", idle_s=round(self._engine.idle_s(), 1))
         held = self._engine.held() if turns else []
-        return min(
-            self._renew(client, pool, [stream for stream in held if stream.lease.pool == pool])
-            for pool in self._settings.pools
-        )
+        wait_s, refused = math.inf, None
+        for pool in self._settings.pools:
+            its = [stream for stream in held if stream.lease.pool == pool]
+            try:
+                wait_s = min(wait_s, self._renew(client, pool, its))
+            except redis.ResponseError as error:
+                # What is wrong with one pool must not cost the others their leases.
+                refused = error
+        if refused is not None:
+            raise refused
+        return wait_s
 
     def _sweep(self, client: redis.Redis) -> None:
         """Now and then, finish submits and cancels that crashed on the way. Any number of workers
