@@ -152,6 +152,15 @@ def _speak_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
+def _of_redis(error: Exception) -> str:
+    from redis.exceptions import OutOfMemoryError
+
+    if isinstance(error, OutOfMemoryError):
+        return "Redis is full: free memory or raise maxmemory, then run the command again"
+    said = str(error).rstrip(".")
+    return f"Redis failed: {said}; run the command again, or ask `longstream doctor`"
+
+
 def _explained(error: Exception) -> int:
     """One line for what can be explained; what can not is a bug, and raised again."""
     from settings.errors import LongstreamError, SettingsError
@@ -168,6 +177,6 @@ def _explained(error: Exception) -> int:
         click.echo(f"longstream: {where}{error.strerror or error}", err=True)
         return exits.FAILED
     if type(error).__module__.startswith("redis."):
-        click.echo(f"longstream: Redis failed: {error}; run the command again", err=True)
+        click.echo(f"longstream: {_of_redis(error)}", err=True)
         return exits.FAILED
     raise error

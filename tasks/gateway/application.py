@@ -69,14 +69,15 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _told(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem is None:
         raise error
-    return problem.response()
+    return problem.response(request.url.path)
 
 
-async def _of_routing(_: Request, error: Exception) -> Response:
+async def _of_routing(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "malformed")
-    return Problem(code, headers=dict(error.headers or {})).response()
+    headers = dict(error.headers or {})
+    return Problem(code, headers=headers).response(request.url.path)

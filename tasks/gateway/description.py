@@ -16,10 +16,16 @@ from worker.log.view import Followed
 
 _REF = "#/components/schemas/{name}"
 #: What every operation may answer, and what those that take a token or a body may as well.
-_ALWAYS = ("cross_site", "unknown_host", "failed", "store_refused", "store_unreachable")
+_ALWAYS = (
+    "malformed",
+    "cross_site",
+    "unknown_host",
+    "failed",
+    "store_refused",
+    "store_unreachable",
+)
 _WITH_TOKEN = ("unauthorized", "forbidden", "too_many_failures")
 _WITH_JOB = ("unknown_job",)
-_WITH_QUERY = ("malformed",)
 _WITH_BODY = ("malformed", "slow_request", "too_large", "unsupported_media_type", "invalid")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 #: Media types that clients read as more than text.
@@ -150,7 +156,6 @@ def _codes(operation: Operation) -> list[str]:
     codes = [*_ALWAYS, *operation.codes]
     codes += _WITH_TOKEN if operation.scope is not None else ()
     codes += _WITH_JOB if _PARAMETER.search(operation.path) else ()
-    codes += _WITH_QUERY if operation.query is not None or operation.headers else ()
     codes += _WITH_BODY if operation.body is not None else ()
     return list(dict.fromkeys(codes))
 

@@ -21,6 +21,15 @@ from tasks.gateway.problems import Problem, problem_of
 
 _LOCAL_NAMES = frozenset({"127.0.0.1", "::1"})
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+_ONCE = (
+    "host",
+    "authorization",
+    "content-type",
+    "origin",
+    "sec-fetch-site",
+    "idempotency-key",
+    "last-event-id",
+)
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _SECURITY = {
@@ -69,6 +78,7 @@ class Guard:
 
         headers = Headers(scope=scope)
         try:
+            _require_once(headers)
             self._require_known_host(headers)
             _require_same_site(scope, headers)
             state["grant"] = await self._callers.grant(scope, headers, scope["app"].state.hub)
@@ -80,7 +90,7 @@ class Guard:
             if problem is None:
                 _log.exception("gateway.failed", path=_path_of(state))
                 problem = Problem("failed", "this is a bug; the gateway's log says more")
-            await problem.response()(scope, receive, secured)
+            await problem.response(scope["path"])(scope, receive, secured)
 
     def _require_known_host(self, headers: Headers) -> None:
         if not self._open:
@@ -91,6 +101,13 @@ class Guard:
                 "unknown_host",
                 "call it localhost, or name the host in LONGSTREAM_GATEWAY__HOSTS",
             )
+
+
+def _require_once(headers: Headers) -> None:
+    """Of two, a proxy may have looked at the one and this at the other."""
+    for name in _ONCE:
+        if len(headers.getlist(name)) > 1:
+            raise Problem("malformed", f"the header {name} is there twice")
 
 
 def _require_same_site(scope: Scope, headers: Headers) -> None:

@@ -19,13 +19,12 @@ from starlette.routing import Route
 
 from settings.model import Settings
 from tasks.gateway.access import Grant
+from tasks.gateway.faults import said_of
 from tasks.gateway.problems import Problem
 from tasks.gateway.tokens import Scope
 
 #: How long a body may take to arrive, in seconds.
 _BODY_S = 30.0
-#: A pattern is nothing that a person reads.
-_BLANK = r"Expected `str` matching regex '\\S'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ def _query(operation: Operation, request: Request) -> Any:
     try:
         return msgspec.convert(values, operation.query, strict=False)
     except msgspec.ValidationError as error:
-        raise Problem("malformed", f"query: {error}") from error
+        raise Problem("malformed", f"query: {said_of(error, operation.query)}") from error
 
 
 async def _body(operation: Operation, request: Request) -> Any:
@@ -142,8 +141,7 @@ async def _body(operation: Operation, request: Request) -> Any:
     try:
         return msgspec.json.decode(received, type=operation.body)
     except msgspec.ValidationError as error:
-        said = str(error).replace(_BLANK, "Expected text that is not blank")
-        raise Problem("invalid", f"body: {said}") from error
+        raise Problem("invalid", f"body: {said_of(error, operation.body)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem("malformed", f"body: {error}") from error
 

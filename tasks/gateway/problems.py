@@ -50,6 +50,11 @@ CODES: dict[str, tuple[int, str]] = {
 }
 
 
+#: What OpenAI calls an error of the caller, and those with a name of their own.
+_KIND = "invalid_request_error"
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
 class Problem(Exception):
     """An answer that is not what was asked for. `more`: further members of the document."""
 
@@ -72,9 +77,18 @@ class Problem(Exception):
         }
         return told | ({"detail": self.detail} if self.detail else {}) | self.more
 
-    def response(self) -> Response:
+    def for_clients_of_openai(self) -> dict[str, Any]:
+        """The document with what such a client shows and looks at."""
+        kind = _KINDS.get(self.status, "server_error" if self.status >= 500 else _KIND)
+        said = f"{self.title}: {self.detail}" if self.detail else self.title
+        error = {"message": said, "type": kind, "param": None, "code": self.code}
+        return self.document() | {"error": error}
+
+    def response(self, path: str = "") -> Response:
+        """`path`: what was asked for; below /v1/ it is a client of OpenAI that asks."""
+        openai = path.startswith("/v1/")
         return Response(
-            msgspec.json.encode(self.document()),
+            msgspec.json.encode(self.for_clients_of_openai() if openai else self.document()),
             self.status,
             {"Cache-Control": "no-store", **self.headers},
             MEDIA_TYPE,

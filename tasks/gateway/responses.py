@@ -42,11 +42,25 @@ class Effort(msgspec.Struct, forbid_unknown_fields=True):
     effort: Text | None = None
 
 
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    """A piece of a message. Only text is understood."""
+
+    text: Words
+    type: Literal["input_text"] = "input_text"
+
+
 class Said(msgspec.Struct, forbid_unknown_fields=True):
     """One message of the input."""
 
     role: Literal["user", "system", "developer"]
-    content: Words
+    content: Words | Annotated[list[Part], Meta(min_length=1)]
+    type: Literal["message"] = "message"
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n\n".join(part.text for part in self.content)
 
 
 class Asked(msgspec.Struct, forbid_unknown_fields=True):
@@ -274,8 +288,8 @@ def _prompt_of(asked: Asked) -> tuple[str, str | None]:
     """The prompt and what stands before it. Raises Problem."""
     if isinstance(asked.input, str):
         return asked.input, asked.instructions
-    rules = [said.content for said in asked.input if said.role != "user"]
-    prompts = [said.content for said in asked.input if said.role == "user"]
+    rules = [said.text for said in asked.input if said.role != "user"]
+    prompts = [said.text for said in asked.input if said.role == "user"]
     if len(prompts) != 1:
         raise Problem("invalid", "the input has one message of the user, and no conversation")
     given = [asked.instructions] if asked.instructions else []

@@ -213,4 +213,4 @@ def test_keys_out_of_use_and_waiting_jobs_are_told(client: redis.Redis, settings
     assert "key simulator is out of use until repaired: 401" in finding.says
     assert "longstream keys enable simulator" in finding.remedy
     says = of("waiting", settings).says
-    assert says.startswith("pool simulator: 1 jobs wait, 1 for a later time; the first waits for a")
+    assert says.startswith("pool simulator: 1 waiting, 1 for a later time; the first waits for a")

@@ -210,6 +210,28 @@ def test_a_query_that_means_nothing_is_refused(gateway: Gateway, query: str) -> 
     assert (status, code) in ((400, "malformed"), (400, "invalid_cursor"))
 
 
+@pytest.mark.parametrize(
+    "twice",
+    [
+        ("Host: 127.0.0.1", "Host: evil.example"),
+        ("Authorization: Bearer a", "authorization: Bearer b"),
+        ("Last-Event-ID: 1-1", "Last-Event-ID: 1-2"),
+    ],
+    ids=str,
+)
+def test_a_header_that_means_one_thing_is_refused_twice(
+    gateway: Gateway, twice: tuple[str, str]
+) -> None:
+    """A proxy may have looked at the first and the gateway at the second."""
+    host = [] if twice[0].startswith("Host") else ["Host: 127.0.0.1"]
+    head = "\r\n".join(["GET /jobs HTTP/1.1", *host, *twice, "Connection: close", "", ""])
+    with socket.create_connection(("127.0.0.1", gateway.port)) as link:
+        link.sendall(head.encode())
+        reply = http.client.HTTPResponse(link)
+        reply.begin()
+        assert (reply.status, json.loads(reply.read())["code"]) == (400, "malformed")
+
+
 def test_no_header_can_be_smuggled_into_an_answer(gateway: Gateway) -> None:
     evil = "a\r\nSet-Cookie: evil=1"
     for key in (evil, evil.replace("\r\n", "\n"), "a\x00b"):

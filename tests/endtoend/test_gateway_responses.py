@@ -166,3 +166,30 @@ def test_what_is_not_understood_is_refused_and_not_left_out(
 ) -> None:
     reply = client.post("/v1/responses", json=body)
     assert (reply.status_code, reply.json()["code"]) == (422, "invalid")
+    assert reply.json()["error"]["message"].startswith("The request can not be carried out: ")
+
+
+def test_a_message_may_come_in_parts(client: httpx.Client) -> None:
+    parts = [{"type": "input_text", "text": "Why is the"}, {"type": "input_text", "text": "sky?"}]
+    whole = {"model": "sim:plain", "input": "Why is the\n\nsky?"}
+    said = {"type": "message", "role": "user", "content": parts}
+
+    first = client.post("/v1/responses", json=whole).json()
+    again = client.post("/v1/responses", json=whole | {"input": [said]}).json()
+
+    assert again["status"] == "completed"
+    assert again["output"][0]["content"] == first["output"][0]["content"]
+
+
+def test_the_official_client_tells_what_is_wrong(gateway: Gateway, shared: Cluster) -> None:
+    openai = pytest.importorskip("openai")
+    provider = key(gateway, shared)
+    options = {"api_key": provider.secret.get_secret_value(), "max_retries": 0}
+    with openai.OpenAI(base_url=provider.base_url, **options) as sdk:
+        with pytest.raises(openai.NotFoundError, match="no job nope") as missing:
+            sdk.responses.retrieve("resp_nope")
+        with pytest.raises(openai.UnprocessableEntityError, match="unknown field `temperature`"):
+            sdk.responses.create(model="sim:plain", input="x", temperature=0.5)
+        with pytest.raises(openai.NotFoundError, match="Nothing is here"):
+            sdk.models.list()
+    assert missing.value.code == "unknown_job"

@@ -30,4 +30,4 @@ def waiting(client: redis.Redis, settings: Settings) -> Iterator[str]:
         if queue.waiting + queue.delayed:
             later = f", {queue.delayed} for a later time" if queue.delayed else ""
             first = f"; the first waits for {queue.first[0].waits_for}" if queue.first else ""
-            yield f"pool {queue.pool}: {queue.waiting} jobs wait{later}{first}"
+            yield f"pool {queue.pool}: {queue.waiting:,} waiting{later}{first}"
