@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from worker.admission.line import PLAIN, Lease
 from worker.attempt.reading import Whole
@@ -138,3 +139,9 @@ def test_a_label_that_users_choose_has_a_bounded_number_of_values() -> None:
     assert len(names) == MOST_VALUES + 1
     assert OTHER in names
     assert few.name("model-0") == "model-0"
+
+
+def test_a_failed_request_is_logged_with_the_id_its_provider_gave_it(seen: Witness) -> None:
+    with capture_logs() as told:
+        seen.failed(failure_of_answer(500, {"x-request-id": "req_8f3b"}, b""))
+    assert [line["request"] for line in told] == ["req_8f3b"]

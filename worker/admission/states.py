@@ -31,8 +31,6 @@ class ScopeState(msgspec.Struct, frozen=True):
     tokens_tat: float = 0.0
     day: int = 0
     today: int = 0
-    credit: float = 0.0
-    credit_at: float = 0.0
     heard: int = 0
     requests: Window = Window()
     tokens: Window = Window()
@@ -49,15 +47,13 @@ class Progress(msgspec.Struct, frozen=True):
 def scope_state(stored: bytes | None) -> ScopeState:
     if stored is None:
         return ScopeState()
-    used, requests, tokens, day, today, credit, at, heard, *windows = _STATE.unpack(stored)
+    used, requests, tokens, day, today, _credit, _credit_at, heard, *windows = _STATE.unpack(stored)
     return ScopeState(
         used=int(used),
         requests_tat=requests,
         tokens_tat=tokens,
         day=int(day),
         today=int(today),
-        credit=credit,
-        credit_at=at,
         heard=int(heard),
         requests=_window(windows[: 2 + CELLS]),
         tokens=_window(windows[2 + CELLS :]),

@@ -27,7 +27,7 @@ _DEEPEST = 8
 _LONGEST = 64 * 1024
 
 #: Fields that may hold an id of 32 hexadecimal digits.
-_IDS = frozenset({"job", "trace", "worker"})
+_IDS = frozenset({"job", "request", "trace", "worker"})
 
 #: How the names of what holds a credential end. Every repetition is bounded, here and below: a
 #: long line must take no long time.

@@ -105,7 +105,12 @@ class Witness:
         self._meters.rejoined.add(self._key)
 
     def failed(self, failure: UpstreamFailure) -> None:
-        self._log.warning("job.upstream_failed", kind=failure.kind, fault=failure.fault)
+        self._log.warning(
+            "job.upstream_failed",
+            kind=failure.kind,
+            fault=failure.fault,
+            request=failure.request_id,
+        )
         self._failure(failure)
 
     def fell_back(self, other: str, failure: UpstreamFailure) -> None:
