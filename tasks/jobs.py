@@ -151,10 +151,10 @@ def route(task: str, *args: Any, **kwargs: Any) -> Choice:
 
 def spend(by: By, first: date, last: date, *, tenant: str | None = None) -> list[Sum]:
     """What was spent from one UTC day to another, both included, added up `by`."""
-    from worker.ledger import totals
+    from worker.ledger import books, totals
 
     with store() as client:
-        rows = totals.read(client, first, last)
+        rows = books.read(client, first, last)
     mine = (row for row in rows if tenant is None or row.tenant == tenant)
     return totals.grouped(mine, by, current())
 

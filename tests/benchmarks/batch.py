@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.harness.benchmark import Report, Target, options, table, versions
 from tests.harness.cluster import ROOT, Cluster
-from worker.ledger.totals import read
+from worker.ledger.books import read
 
 LINES, QUICK_LINES = 10_000, 500
 #: One line in so many is faulty.

@@ -17,7 +17,8 @@ from settings.prices import Price
 from tests.conftest import Store
 from tests.harness.journal import SUBMIT
 from tests.harness.lines import Line
-from worker.admission.line import Ticket, run
+from worker.admission.line import run
+from worker.admission.tickets import Ticket
 from worker.admission.waiting import queues
 from worker.attempt.reading import Whole
 from worker.attempt.runner import Attempt

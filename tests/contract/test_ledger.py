@@ -16,14 +16,16 @@ from settings.prices import Price
 from tests.conftest import Store
 from tests.harness.journal import Journal, journal, say
 from tests.harness.lines import Line
-from worker.admission.line import Ticket, run
+from worker.admission.line import run
+from worker.admission.tickets import Ticket
 from worker.job.cancel import cancel
 from worker.ledger import booking
 from worker.ledger.booking import Payer
+from worker.ledger.books import read
 from worker.ledger.catching_up import book_recorded, catch_up
 from worker.ledger.paying import Paying
 from worker.ledger.spending import Spending
-from worker.ledger.totals import Row, grouped, money_of, read
+from worker.ledger.totals import Row, grouped, money_of
 from worker.log.claim import Claim
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens

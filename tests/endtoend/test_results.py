@@ -28,7 +28,7 @@ def die_before_the_result_is_stored(cluster: Cluster, job_id: str) -> None:
     """What is left when a worker dies with its job sealed and not yet stored: no result, and, once
     its lease was reclaimed, the sealed job in the line."""
     cluster.client.delete(result_key(job_id))
-    line.run(cluster.client, line.enqueue("simulator", job_id, line.PLAIN))
+    line.run(cluster.client, line.enqueue("simulator", job_id))
 
 
 def test_a_job_the_store_refuses_has_no_result_until_it_is_mended(

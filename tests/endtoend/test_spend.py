@@ -14,7 +14,8 @@ from tests.harness.cluster import Cluster, read as read_job, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.job.records import Record, parse_record
-from worker.ledger.totals import Row, read
+from worker.ledger.books import read
+from worker.ledger.totals import Row
 from worker.store.keys import job_keys
 
 

@@ -12,8 +12,9 @@ import redis
 from settings.model import Account, Key, Pool, Settings
 from settings.secret import Secret
 from worker.admission import answers, line
-from worker.admission.line import IMPATIENT, Ending, Granted, Lease, Patience, Spent, Ticket
+from worker.admission.line import IMPATIENT, Ending, Granted, Lease, Patience, Spent
 from worker.admission.states import ScopeState, scope_state
+from worker.admission.tickets import Ticket
 from worker.log.entries import Tokens
 from worker.store.keys import PoolKeys, pool_keys
 from worker.upstream.failures import UpstreamFailure, failure_of_answer

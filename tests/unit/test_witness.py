@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from worker.admission.line import PLAIN, Lease
+from worker.admission.line import Lease
+from worker.admission.tickets import PLAIN
 from worker.attempt.reading import Whole
 from worker.attempt.work import Work
 from worker.log.claim import Account, Claim

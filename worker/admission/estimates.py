@@ -13,7 +13,7 @@ import msgspec
 
 from settings.errors import LongstreamError
 from settings.model import Account, Key, Pool, Settings
-from worker.admission.line import Estimate
+from worker.admission.tickets import Estimate
 from worker.upstream.request import DEFAULT_EFFORT, Message, Request
 
 #: Characters a token: English and code; and everything that is not ASCII.

@@ -17,6 +17,7 @@ import redis
 
 from settings.model import Account, Pool, WorkerSettings
 from worker.admission.offers import packed
+from worker.admission.tickets import PLAIN, Ticket
 from worker.log.entries import Tokens
 from worker.store.keys import inbox_key, pool_keys
 from worker.store.scripts import Call, run as run, script
@@ -31,37 +32,9 @@ _RENEW = script("worker.admission", "renew")
 _SETTLE = script("worker.admission", "settle")
 _WITHDRAW = script("worker.admission", "withdraw")
 
-CLASSES = ("urgent", "normal", "bulk")
 
 #: A wake-up nobody takes is forgotten after this time, in seconds.
 _INBOX_S = 3600
-
-
-class Ticket(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the line must know of a job. `kind` names the jobs whose answers will be alike."""
-
-    tenant: str
-    priority: str = msgspec.field(name="class")
-    weight: float = 1.0
-    model: str
-    kind: str
-    prompt: int
-    cap: int | None = None
-    sticky: str | None = None
-
-
-class Estimate(msgspec.Struct, frozen=True):
-    """Tokens of the prompt, and the most the answer may take; `cap` None: no limit was set."""
-
-    prompt: int = 0
-    cap: int | None = None
-    effort: str = ""
-
-
-UNKNOWN = Estimate()
-
-#: A job nobody said anything about.
-PLAIN = Ticket(tenant="default", priority="normal", model="", kind="", prompt=0)
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -13,8 +13,8 @@ import redis
 
 from settings.model import Settings
 from worker.admission.holdups import held_by_budget, hold_up
-from worker.admission.line import CLASSES
 from worker.admission.states import progress
+from worker.admission.tickets import CLASSES
 from worker.store.connections import now_ms
 from worker.store.keys import PoolKeys, job_keys, pool_keys
 

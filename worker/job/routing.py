@@ -9,7 +9,7 @@ import msgspec
 
 from settings.model import Settings
 from settings.routing import AUTO, Route, shipped_routes
-from worker.admission.line import Estimate
+from worker.admission.tickets import Estimate
 from worker.upstream.request import Request
 
 #: The words of a rule are looked for in so many characters.

@@ -6,8 +6,8 @@ import msgspec
 
 from settings.errors import LongstreamError
 from settings.model import Settings, Tracing
-from worker.admission import line
 from worker.admission.estimates import pool_taking
+from worker.admission.tickets import CLASSES, UNKNOWN, Estimate, Ticket
 from worker.job.routing import Choice
 from worker.job.terms import USUAL, Terms
 from worker.ledger.allowed import refuse_unpriced
@@ -27,7 +27,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     pool: str
     label: str
     message: Message
-    estimate: line.Estimate = line.UNKNOWN
+    estimate: Estimate = UNKNOWN
     tenant: str = "default"
     #: The tenant's share of the line.
     weight: float = 1.0
@@ -49,15 +49,15 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
             "gen_ai.request.model": self.model,
         }
 
-    def ticket(self) -> line.Ticket:
+    def ticket(self) -> Ticket:
         """What the line must know of the job. Raises LongstreamError."""
-        if self.priority not in line.CLASSES:
+        if self.priority not in CLASSES:
             raise LongstreamError(
-                f"unknown priority {self.priority!r}: it is one of {', '.join(line.CLASSES)}"
+                f"unknown priority {self.priority!r}: it is one of {', '.join(CLASSES)}"
             )
         if not 0 < len(self.tenant) <= _TENANT_CHARS:
             raise LongstreamError(f"a tenant's name has 1 to {_TENANT_CHARS} characters")
-        return line.Ticket(
+        return Ticket(
             tenant=self.tenant,
             priority=self.priority,
             weight=self.weight,
@@ -72,7 +72,7 @@ def submission_of(
     settings: Settings,
     message: Message,
     chosen: Choice,
-    size: line.Estimate,
+    size: Estimate,
     *,
     label: str,
     tenant: str,

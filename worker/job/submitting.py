@@ -18,6 +18,7 @@ from redis.exceptions import NoScriptError
 
 from settings.errors import LongstreamError
 from worker.admission import line
+from worker.admission.tickets import Ticket
 from worker.job.submission import Submission
 from worker.seeing.tracing import submitting
 from worker.store.connections import now_ms
@@ -86,13 +87,13 @@ def submit_all(client: redis.Redis, jobs: Sequence[Submission]) -> None:
             ) from error
 
 
-def _checked(job: Submission) -> line.Ticket:
+def _checked(job: Submission) -> Ticket:
     if not is_job_id(job.job_id):
         raise LongstreamError(f"not a job id: {job.job_id!r}; {JOB_ID_SHAPE}")
     return job.ticket()
 
 
-def _write(client: redis.Redis, jobs: Sequence[Submission], tickets: Sequence[line.Ticket]) -> None:
+def _write(client: redis.Redis, jobs: Sequence[Submission], tickets: Sequence[Ticket]) -> None:
     """Three round trips. What was noted first is forgotten last, so a crash anywhere is found."""
     steps: list[Step] = []
     for job, ticket in zip(jobs, tickets, strict=True):
@@ -120,7 +121,7 @@ def _enter(
     waiting = {job_id: rest for job_id, (state, *rest) in recorded.items() if state == b"waiting"}
     steps: list[Step] = list(beside)
     for job_id, (pool, ticket, wait_ms) in waiting.items():
-        its = msgspec.json.decode(ticket, type=line.Ticket)
+        its = msgspec.json.decode(ticket, type=Ticket)
         steps.append(line.enqueue(pool.decode(), job_id, its, wait_ms=wait_ms))
         steps.append(["HGET", job_keys(job_id).record, "state"])
     replies = _together(client, steps) if steps else []
@@ -212,7 +213,7 @@ def _deadline_ms(job: Submission) -> int:
     return int((job.terms.deadline_s or 0) * 1000)
 
 
-def _fields(job: Submission, ticket: line.Ticket) -> list[Any]:
+def _fields(job: Submission, ticket: Ticket) -> list[Any]:
     cost = job.terms.max_cost_usd
     fields = {
         "task": job.task,

@@ -1,4 +1,4 @@
-"""The books, read and added up: what was spent by day, tenant, model, key or task.
+"""The books added up: what was spent by day, tenant, model, key or task.
 
 The books hold tokens and no money, so a price that is learned later holds for them, too. Every sum
 here is reckoned with the prices of the settings it is given.
@@ -7,17 +7,14 @@ here is reckoned with the prices of the settings it is given.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, timedelta
 from typing import Literal
 
 import msgspec
-import redis
 
 from settings.model import Settings
 from worker.ledger.cost import NOTHING, Cost, cost_of, exact, small
 from worker.ledger.spending import Spending
 from worker.log.entries import Tokens
-from worker.store.keys import books_key
 
 By = Literal["day", "tenant", "model", "key", "task", "cause"]
 
@@ -71,18 +68,6 @@ class Sum(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: int
     wasted: dict[str, int]
     money: Money
-
-
-def read(client: redis.Redis, first: date, last: date) -> list[Row]:
-    """The books of these days, both included."""
-    days = [first + timedelta(days=n) for n in range((last - first).days + 1)]
-    pipeline = client.pipeline(transaction=False)
-    for day in days:
-        pipeline.hgetall(books_key(day.isoformat()))
-    found: list[Row] = []
-    for day, books in zip(days, pipeline.execute(), strict=True):
-        found += rows_of(day.isoformat(), books)
-    return found
 
 
 def rows_of(day: str, books: dict[bytes, bytes]) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from worker.admission.line import PLAIN, Ticket
+from worker.admission.tickets import PLAIN, Ticket
 from worker.log import entries
 from worker.log.cursor import Cursor
 from worker.log.entries import Mode

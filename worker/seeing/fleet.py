@@ -16,7 +16,8 @@ from settings.model import Pool, Settings
 from worker.admission.overview import AccountView, accounts
 from worker.admission.waiting import Queue, queues
 from worker.ledger.booking import day_of
-from worker.ledger.totals import Row, read
+from worker.ledger.books import read
+from worker.ledger.totals import Row
 from worker.store.connections import now_ms
 from worker.store.keys import CANCELLED, job_keys, pool_keys
 

@@ -16,7 +16,7 @@ from tests.benchmarks.line_load.workers import POOL, Grant, Load, Processes
 from tests.harness.valkey import Valkey
 from tests.harness.waiting import wait_until
 from worker.admission import line
-from worker.admission.line import Ticket
+from worker.admission.tickets import Ticket
 from worker.store.connections import connect
 from worker.store.keys import pool_keys
 

@@ -16,7 +16,7 @@ from tests.benchmarks.line_load.workers import POOL, Load, Processes
 from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission import line
-from worker.admission.line import Estimate, Ticket
+from worker.admission.tickets import Estimate, Ticket
 from worker.job.submission import Submission
 from worker.job.submitting import submit, submit_all
 from worker.messages.message import plain_message

@@ -19,7 +19,8 @@ from tests.benchmarks.line_load.accuracy import WINDOW_S
 from tests.benchmarks.line_load.workers import POOL, Load, settings_of
 from tests.harness.valkey import Valkey
 from worker.admission import answers, line
-from worker.admission.line import Lease, Spent, Ticket
+from worker.admission.line import Lease, Spent
+from worker.admission.tickets import Ticket
 from worker.log.entries import Tokens
 from worker.steps.feeder import Feeder
 from worker.store.connections import connect

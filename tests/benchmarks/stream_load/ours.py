@@ -23,6 +23,7 @@ from settings.secret import Secret
 from tests.benchmarks.stream_load.contender import job_of
 from worker.admission import line
 from worker.admission.line import Lease
+from worker.admission.tickets import Estimate
 from worker.attempt.reading import Whole
 from worker.attempt.work import Sealed, Work
 from worker.engine import Engine
@@ -69,7 +70,7 @@ class Jobs:
             message = plain_message("t", job, [], {})
             asked = Submission(
                 job_id=job, task="t", model="m", pool="p", label="", message=message,
-                estimate=line.Estimate(prompt=1, cap=1000),
+                estimate=Estimate(prompt=1, cap=1000),
             )  # fmt: skip
             submit(self._store, asked)
         pool, accounts = self._settings.pools["p"], self._settings.accounts
