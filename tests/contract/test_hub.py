@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
@@ -14,12 +16,14 @@ from tests.conftest import Store
 from tests.harness.journal import AGES_S, Journal, journal, say
 from tests.harness.valkey import Valkey
 from worker.errors import UnknownJob
-from worker.log import channel, reader
+from worker.log import channel, reader, tracked
 from worker.log.cursor import START, Cursor, CursorError
 from worker.log.follow import LogExpired, Trimmed
 from worker.log.hub import Hub, TooSlow
+from worker.log.tracked import Answer, Want
 from worker.log.view import Cut, End, Followed, Status, Superseded, Text
 from worker.store.connections import connect
+from worker.store.keys import job_keys
 
 
 @pytest.fixture
@@ -282,6 +286,38 @@ async def test_a_lost_connection_costs_nothing_and_is_told(store: Store) -> None
         await writer.seal("completed", ages_s=AGES_S)
         await ended(reading)
         assert any(isinstance(i, Status) and i.state == "unreachable" for i in reading.items)
+
+
+async def test_a_read_that_was_lost_is_given_no_answer_of_another(
+    store: Store, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracked, "SOCKET_TIMEOUT_S", 0.2)
+    pid = valkey.daemon.pid()
+    assert pid is not None
+    async with journal(store) as one, journal(store, job_id="two") as two, opened(store) as hub:
+        await say(await one.writer(), "one")
+        await say(await two.writer(), "two")
+        answers: dict[str, list[Answer]] = {one.job_id: [], "two": []}
+
+        async def asked(job_id: str, before: int) -> None:
+            log = job_keys(job_id).log
+            hub.reads.want(Want(log, "1-0", answers[job_id].append))
+            async with asyncio.timeout(10):
+                while len(answers[job_id]) == before:
+                    await asyncio.sleep(0.005)
+
+        await asked(one.job_id, 0)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await asked(one.job_id, 1)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await asked("two", 0)
+        _, lost = answers[one.job_id]
+        ((read,),) = answers["two"]
+        assert isinstance(lost, Exception)
+        assert isinstance(read, tuple)
+        assert read[0] == job_keys("two").log.encode()
 
 
 async def test_a_server_without_tracking_is_followed_as_well(store: Store, valkey: Valkey) -> None:
