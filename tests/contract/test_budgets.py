@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -240,6 +241,33 @@ async def test_streams_of_a_process_count_together_and_each_for_its_tenant(store
         await commit.close()
 
     assert left == {"acme": [Decimal("5.25"), Decimal("1.5")], "other": [5.25, Decimal("4.75")]}
+
+
+async def test_a_stream_that_has_ended_counts_by_the_books_at_once_and_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr("worker.ledger.purse.time", clock)
+    now = int(datetime.now(UTC).timestamp() * 1000)
+    whole: Any = {"prices": PRICES, "budget": Budget(day_usd=9)}
+    commit = GroupCommit(store.aio())
+    purse = Purse(Settings(**whole), commit)
+
+    async def left() -> Decimal:
+        (limit,) = await purse.limits("acme", now)
+        return limit.left
+
+    try:
+        first = purse.begin("acme", partial(Decimal, 2))
+        purse.begin("acme", partial(Decimal, 1))
+        assert await left() == 6
+        spend(store, 2.0)
+        purse.end(first)
+        for clock.now in (0.0, 0.5, 5.0):
+            assert await left() == 6, "neither forgotten nor counted twice"
+            purse.end(first)
+    finally:
+        await commit.close()
 
 
 def test_a_spent_budget_refuses_new_jobs_with_the_way_out(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -45,20 +45,12 @@ class Limit(msgspec.Struct, frozen=True):
 Spent = Mapping[str | None, Decimal]
 
 
-def spent_of(
-    rows: Iterable[Row],
-    settings: Settings,
-    running: Iterable[tuple[str, Callable[[], Decimal]]] = (),
-) -> Spent:
-    """What the books of a day say, and what each of `running` has cost its tenant so far."""
+def spent_of(rows: Iterable[Row], settings: Settings) -> Spent:
+    """What the books of a day say."""
     spent: dict[str | None, Decimal] = defaultdict(Decimal)
     for row in rows:
         usd = cost((row,), settings).usd
         spent[row.tenant] += usd
-        spent[None] += usd
-    for tenant, so_far in running:
-        usd = so_far()
-        spent[tenant] += usd
         spent[None] += usd
     return spent
 
