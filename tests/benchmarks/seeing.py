@@ -25,11 +25,8 @@ from tests.harness.benchmark import (
     versions,
 )
 from worker.admission.line import Lease
-from worker.attempt.reading import Whole
-from worker.attempt.work import Work
 from worker.seeing.meters import SAMPLED, Meters
 from worker.seeing.witness import Witness
-from worker.upstream.request import Request
 
 DELTAS = 10_000
 #: CPU of a delta in the floor program of streams.py, as it was measured; ours takes more.
@@ -95,12 +92,7 @@ def batches(meters: Meters | None) -> Callable[[], float]:
 
 def witness() -> Witness:
     lease = Lease(job_id="a1b2c3", pool="p", number=1, key="k")
-    work = Work(
-        lease=lease,
-        build=lambda: Request(model="m", messages=()),
-        read=lambda: Whole(str),
-    )
-    return Witness(work, meters=Meters())
+    return Witness(lease, meters=Meters())
 
 
 def main() -> None:

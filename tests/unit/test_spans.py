@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.unit.test_witness import LEASE, claim, work
+from tests.unit.test_witness import LEASE, claim
 from worker.log.entries import Mode, Tokens
 from worker.outcomes import Outcome
 from worker.seeing.meters import Meters
@@ -112,7 +112,7 @@ def test_a_frozen_worker_that_wakes_up_speaks_of_the_same_span(memory: Memory) -
 
 
 def test_an_attempt_tells_its_events_and_how_it_ended(memory: Memory) -> None:
-    seen = Witness(work(), memory.traces, meters=Meters())
+    seen = Witness(LEASE, None, memory.traces, meters=Meters())
     seen.claimed(claim())
     seen.asked("k")
     seen.thought()
@@ -133,7 +133,7 @@ def test_an_attempt_tells_its_events_and_how_it_ended(memory: Memory) -> None:
 
 def test_the_attempt_after_a_lost_worker_tells_its_span_and_no_other_does(memory: Memory) -> None:
     for reason, spans in (("the provider answered 500", 1), ("worker lost: w1", 2)):
-        seen = Witness(work(), memory.traces, meters=Meters())
+        seen = Witness(LEASE, None, memory.traces, meters=Meters())
         seen.claimed(claim(attempt=2, mode=Mode.RESTART, reason=reason, before_ms=1_000))
         seen.over()
         found = memory.spans()[-spans:]

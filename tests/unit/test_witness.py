@@ -8,8 +8,6 @@ from structlog.testing import capture_logs
 
 from worker.admission.line import Lease
 from worker.admission.tickets import PLAIN
-from worker.attempt.reading import Whole
-from worker.attempt.work import Work
 from worker.log.claim import Account, Claim
 from worker.log.cursor import START
 from worker.log.entries import Mode, Tokens
@@ -17,13 +15,8 @@ from worker.outcomes import Outcome
 from worker.seeing.meters import MOST_VALUES, OTHER, SAMPLED, Few, Meters
 from worker.seeing.witness import Witness
 from worker.upstream.failures import failure_of_answer, truncated
-from worker.upstream.request import Request
 
 LEASE = Lease(job_id="a1b2c3", pool="p", number=7, key="k")
-
-
-def work() -> Work:
-    return Work(lease=LEASE, build=lambda: Request(model="m", messages=()), read=lambda: Whole(str))
 
 
 def claim(attempt: int = 1, mode: Mode = Mode.START, reason: str = "", before_ms: int = 0) -> Claim:
@@ -54,7 +47,7 @@ def meters() -> Meters:
 
 @pytest.fixture
 def seen(meters: Meters) -> Witness:
-    return Witness(work(), meters=meters)
+    return Witness(LEASE, meters=meters)
 
 
 def test_the_wait_is_that_of_the_first_attempt(seen: Witness, meters: Meters) -> None:

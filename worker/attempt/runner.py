@@ -67,7 +67,7 @@ class Attempt:
         self._lease = work.lease
         self._keys = job_keys(work.lease.job_id)
         self._stopping = Stopping()
-        self._seen = Witness(work, traces(settings.tracing))
+        self._seen = Witness(work.lease, work.trace, traces(settings.tracing))
         self._leaving = Leaving(settings, commit, work.lease, self._seen)
         self._turn: Turn | None = None
         self._purse = purse or Purse(settings, commit)

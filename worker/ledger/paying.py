@@ -12,12 +12,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 
-from worker.attempt.pump import Pump
 from worker.errors import StoreRefused
 from worker.job.records import Record
 from worker.ledger import booking
@@ -37,6 +36,19 @@ _NOTHING = Spending(attempt=0, at_ms=0)
 
 #: Asks the provider behind a key about a stream; None when it does not say.
 Ask = Callable[[str, str], Awaitable[Tokens | None]]
+
+
+class Stream(Protocol):
+    """What an attempt's stream came to: its id, what the provider said it used, and what was
+    counted as it came."""
+
+    response_id: str
+    tokens: Tokens
+
+    @property
+    def produced(self) -> int: ...
+    @property
+    def thought(self) -> int: ...
 
 
 async def _unasked(_key: str, _response_id: str) -> Tokens | None:
@@ -109,11 +121,11 @@ class Paying:
         except StoreRefused as refused:
             _log.warning("ledger.stream_not_noted", job=self.job_id, says=str(refused))
 
-    async def recorded(self, pump: Pump | None, *, unpaid: bool, wasted: str) -> Fields:
+    async def recorded(self, stream: Stream | None, *, unpaid: bool, wasted: str) -> Fields:
         """What the record is to say of this attempt, with the step that ends it."""
-        tokens, estimated = self._used(pump, unpaid=unpaid)
-        if estimated and pump is not None and pump.response_id:
-            said = await self.ask(self.key, pump.response_id)
+        tokens, estimated = self._used(stream, unpaid=unpaid)
+        if estimated and stream is not None and stream.response_id:
+            said = await self.ask(self.key, stream.response_id)
             tokens, estimated = (tokens, True) if said is None else (said, False)
         fields: dict[str, str | bytes | int] = {"accounted": self.claim.attempt}
         if self.model != self.claim.account.ticket.model:
@@ -185,19 +197,19 @@ class Paying:
     async def _booked(self, spent: list[Spending], upto: int, read_ms: int) -> bool:
         return await _booked(self.commit, self.payer, spent, upto, read_ms, self.kept_s)
 
-    def _used(self, pump: Pump | None, *, unpaid: bool) -> tuple[Tokens, bool]:
+    def _used(self, stream: Stream | None, *, unpaid: bool) -> tuple[Tokens, bool]:
         """The tokens, and whether they are an estimate."""
-        if pump is None:
+        if stream is None:
             return self._taken_up.tokens, True
-        if pump.tokens != Tokens():
-            return pump.tokens, False
+        if stream.tokens != Tokens():
+            return stream.tokens, False
         if unpaid and self._taken_up is _NOTHING:
             return Tokens(), False
         before = self._taken_up.tokens
         estimate = Tokens(
             input=self.claim.account.ticket.prompt,
-            output=before.output + pump.produced,
-            reasoning=before.reasoning + pump.thought,
+            output=before.output + stream.produced,
+            reasoning=before.reasoning + stream.thought,
         )
         return estimate, True
 

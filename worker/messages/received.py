@@ -12,7 +12,6 @@ it back.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -23,14 +22,6 @@ from celery.worker.request import Request
 
 from worker.messages.publish import LEASE_HEADER
 from worker.store.keys import direct_queue
-
-#: The arguments of Celery's log lines that name the fault, by how the lines begin.
-_DISCARDED = {
-    "Received unregistered task": "no task of this name: %s",
-    "Received invalid task message": "no valid task message: %s",
-    "Can't decode message body": "no readable body: %s",
-    "Received and deleted unknown message": "no task message",
-}
 
 
 class QuietRequest(Request):
@@ -99,16 +90,3 @@ class ToughConsumer(Consumer):
                 self.on_invalid_task(None, message, fault)
 
         return received
-
-
-class WithoutBodies(logging.Filter):
-    """Reduces Celery's reports of discarded messages to one line without their contents."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        for start, fault in _DISCARDED.items():
-            if str(record.msg).startswith(start):
-                args = record.args if isinstance(record.args, tuple) else ()
-                record.msg = f"a message was discarded: {fault}"
-                record.args = args[: fault.count("%s")]
-                record.exc_info = None
-        return True

@@ -18,7 +18,6 @@ from typing import Any
 
 import structlog
 
-from worker.messages.received import WithoutBodies
 from worker.seeing import redaction
 
 #: celery.app.trace prints the return value of each task at INFO, celery.pool the whole request
@@ -29,6 +28,14 @@ _QUIET = {
     "celery.worker.strategy": logging.WARNING,
     "httpx": logging.WARNING,
     "httpcore": logging.WARNING,
+}
+
+#: The arguments of Celery's log lines that name the fault, by how the lines begin.
+_DISCARDED = {
+    "Received unregistered task": "no task of this name: %s",
+    "Received invalid task message": "no valid task message: %s",
+    "Can't decode message body": "no readable body: %s",
+    "Received and deleted unknown message": "no task message",
 }
 
 _log = structlog.get_logger()
@@ -53,8 +60,8 @@ def configure(level: int = logging.INFO, stream: Any = None) -> None:
     root.handlers[:] = [_handler(stream or sys.stderr, shared)]
     root.setLevel(level)
     consumer = logging.getLogger("celery.worker.consumer.consumer")
-    if not any(isinstance(known, WithoutBodies) for known in consumer.filters):
-        consumer.addFilter(WithoutBodies())
+    if not any(isinstance(known, _WithoutBodies) for known in consumer.filters):
+        consumer.addFilter(_WithoutBodies())
     for name, floor in _QUIET.items():
         logging.getLogger(name).setLevel(max(level, floor))
 
@@ -101,3 +108,16 @@ class _Handler(logging.StreamHandler[Any]):
             line = {"event": "log.unreadable", "level": "error", "logger": record.name}
             self.stream.write(json.dumps(line) + self.terminator)
             self.flush()
+
+
+class _WithoutBodies(logging.Filter):
+    """Reduces Celery's reports of discarded messages to one line without their contents."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for start, fault in _DISCARDED.items():
+            if str(record.msg).startswith(start):
+                args = record.args if isinstance(record.args, tuple) else ()
+                record.msg = f"a message was discarded: {fault}"
+                record.args = args[: fault.count("%s")]
+                record.exc_info = None
+        return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from worker.attempt.work import Work
+from worker.admission.line import Lease
 from worker.log.claim import Claim
 from worker.log.entries import Tokens
 from worker.outcomes import Outcome
@@ -35,10 +35,16 @@ class Witness:
     """Of one attempt. Belongs to the engine's loop."""
 
     def __init__(
-        self, work: Work, traces: Traces | None = None, *, meters: Meters = METERS
+        self,
+        lease: Lease,
+        trace: str | None = None,
+        traces: Traces | None = None,
+        *,
+        meters: Meters = METERS,
     ) -> None:
-        self._work = work
-        self._lease = lease = work.lease
+        """`trace`: the span the attempt belongs to, as its message said."""
+        self._lease = lease
+        self._trace = trace
         self._meters = meters
         self._traces = traces
         self._span: Span | None = None
@@ -161,7 +167,7 @@ class Witness:
     def _begin_span(self, claim: Claim) -> None:
         if self._traces is None:
             return
-        header = self._work.trace
+        header = self._trace
         if claim.before_ms and claim.reason.startswith(WORKER_LOST):
             worker = claim.reason.removeprefix(WORKER_LOST)
             times = (claim.before_ms, claim.began_ms)
