@@ -37,6 +37,8 @@ def sink_for(*, json: bool, simulated: bool, text_on_stdout: bool = True) -> Sin
 def follow(job_id: str, start: str, sink: Sink, *, raw: bool = False, again: str = "") -> End:
     """Follow to the end. Ctrl-C stops the following, not the job, and says how to go on."""
     cursor, interrupts = start, Interrupts()
+    # What was loaded stays: a look through it takes 18 ms.
+    gc.freeze()
     gc.enable()
     try:
         here = Embedded.of(current())

@@ -193,6 +193,8 @@ def _many(
     done = following.deliverer.done
     price = price_of(run.model, settings.prices)
     board = board_for(Scene(run.id, following.views, done, price, simulated), json=as_objects)
+    # As in `follow`.
+    gc.freeze()
     gc.enable()
     interrupts = Interrupts()
     with _left_running(board, run.id, again), interrupts.handled():
