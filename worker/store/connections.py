@@ -38,6 +38,9 @@ def _options(url: str, timeout_s: float) -> dict[str, Any]:
         "protocol": 2,
         "socket_timeout": timeout_s,
         "health_check_interval": 0,
+        # To say which library calls takes two calls more, and a look into its metadata for each
+        # connection, which is a millisecond.
+        "driver_info": None,
     }
     if urlsplit(url).scheme != "unix":
         options |= {"socket_connect_timeout": CONNECT_TIMEOUT_S, "socket_keepalive": True}
