@@ -2,8 +2,9 @@
 
 A real server, a real worker process under Celery, a provider that answers at once. (a) From submit
 to the first delta in the log, on a warm stack, one job after another, by stage; the server's own
-record of its commands says when each stage ended. (b) Jobs a second, when they are short. (c) A
-worker for a thousand tasks: how long it starts, how soon a thousand run, what memory they take.
+record of its commands says when each stage ended. (b) Jobs a second, when they are short and so
+many are submitted at once. (c) A worker for up to a thousand tasks: how long it starts, how soon
+all of them run, what memory they take.
 
     python tests/benchmarks/jobs.py [--quick] [--json]
 """
@@ -30,7 +31,8 @@ from tests.harness.waiting import wait_until
 from worker.store.connections import connect
 from worker.store.keys import direct_queue, job_keys
 
-CROWD = 1000
+#: Jobs submitted at once, and tasks of one worker.
+HEAPS, CROWDS = (150, 500, 1500), (100, 300, 1000)
 _CONFIG = """
 [[pools.simulator.keys]]
 alias = "simulator"
@@ -130,7 +132,7 @@ def crowd(streams: int) -> dict[str, Any]:
 
 def page(figures: dict[str, Any]) -> str:
     """The report for people."""
-    delay, rate, many = figures["delays"], figures["throughput"], figures["crowd"]
+    delay = figures["delays"]
     rows = [
         (name, *(f"{shares[share]:.2f}" for share in ("p50", "p99")))
         for name, shares in [*delay["stages_ms"].items(), ("in all", delay["total_ms"])]
@@ -138,15 +140,18 @@ def page(figures: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(("submit to first delta, ms", "p50", "p99"), rows),
-            (
-                f"{rate['jobs_per_s']:.0f} short jobs a second, of {rate['submits_per_s']:.0f} "
-                f"submitted; {rate['worker_cpu_ms_per_job']:.2f} ms of CPU each in the worker"
+            *(
+                f"{rate['jobs']} short jobs: {rate['jobs_per_s']:.0f} a second, of "
+                f"{rate['submits_per_s']:.0f} submitted; {rate['worker_cpu_ms_per_job']:.2f} ms of "
+                "CPU each in the worker"
+                for rate in figures["throughput"]
             ),
-            (
+            *(
                 f"{many['tasks']} tasks in one worker: started in {many['start_s']:.1f} s, all run "
                 f"{many['all_running_s']:.1f} s after the first submit; "
                 f"{many['idle_mb']:.0f} MB idle, {many['full_mb']:.0f} MB with all, "
                 f"{many['threads']} threads"
+                for many in figures["crowd"]
             ),
         ]
     )
@@ -162,8 +167,8 @@ def main() -> int:
     )
     report.figures = {
         "delays": delays(40 if chosen.quick else 200),
-        "throughput": throughput(300 if chosen.quick else 1500),
-        "crowd": crowd(CROWD),
+        "throughput": [throughput(jobs) for jobs in (HEAPS[:1] if chosen.quick else HEAPS)],
+        "crowd": [crowd(tasks) for tasks in (CROWDS[:1] if chosen.quick else CROWDS)],
     }
     if chosen.json:
         print(report.as_json())
