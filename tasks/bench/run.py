@@ -163,7 +163,7 @@ class Run:
         options, simulated = self._options, self._book.header.mode == SIMULATED
         cost = f"cost: {cost_of(ours.tokens, self._price)}"
         if ours.wasted.output or ours.wasted.input:
-            cost += f", {cost_of(ours.wasted, self._price)} of it for interrupted attempts"
+            cost += f" (of which interrupted attempts took {cost_of(ours.wasted, self._price)})"
         if simulated:
             cost = f"priced as {options.model}, {cost}; nothing was paid"
         return Report(
