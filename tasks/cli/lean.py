@@ -1,8 +1,9 @@
 """redis-py without what no command uses of it.
 
-Loading all of it takes a third of the time that `tail` has until its first character. With
-`lean_redis` in force the first `import redis` leaves out its asyncio half, which is loaded as ever
-by whoever asks for it afterwards, and its metrics, which would bring OpenTelemetry along.
+Loading all of it takes half the time that `tail` has until its first character. With `lean_redis`
+in force the first `import redis` leaves out its asyncio half, which is loaded as ever by whoever
+asks for it afterwards; its metrics, which would bring OpenTelemetry along; and `importlib.metadata`
+with zip files and e-mail behind it, which is loaded when somebody asks for a version.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import LazyLoader, find_spec, module_from_spec
 from types import ModuleType
 
 #: redis-py does without them, as it does where OpenTelemetry is not installed.
 _ABSENT = ("opentelemetry.metrics", "opentelemetry.sdk.metrics")
 #: A part of it is needed, and is found although the whole is not loaded.
 _LATER = "redis.asyncio"
+#: Loaded at its first use.
+_LAZY = "importlib.metadata"
 
 
 def lean_redis() -> None:
@@ -42,8 +46,22 @@ class _Finder:
 
 class _Loader(SourceFileLoader):
     def exec_module(self, module: ModuleType) -> None:
+        if _LAZY not in sys.modules:
+            _load_lazily(_LAZY)
         with _left_out(module):
             super().exec_module(module)
+
+
+def _load_lazily(name: str) -> None:
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = LazyLoader(spec.loader)
+    sys.modules[name] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    # Found there, it is not looked at; any look loads it.
+    parent, _, child = name.rpartition(".")
+    setattr(sys.modules[parent], child, module)
 
 
 @contextmanager
