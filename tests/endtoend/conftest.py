@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tasks import jobs
 from tests.harness.celery_app import client_of
 from tests.harness.cluster import Cluster
 from tests.harness.gateway import BODY_LIMIT, Gateway
+from tests.harness.waiting import wait_until
 from worker.app import LongstreamApp
+from worker.store.keys import pool_keys
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +54,12 @@ def paced_gateway(paced: Cluster) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def app(shared: Cluster) -> Iterator[LongstreamApp]:
-    """Celery in this process, as a client of the shared cluster."""
+    """Celery in this process, as a client of the shared cluster, where nothing is left of what the
+    tests of other files have asked for."""
+    tickets = pool_keys("simulator").tickets
     with client_of(shared.settings) as client:
+        left: Any = shared.client.hkeys(tickets)
+        for job_id in left:
+            jobs.cancel(job_id.decode())
+        wait_until("they are cancelled", lambda: not shared.client.exists(tickets))
         yield client

@@ -258,7 +258,7 @@ tasks.cli.main()
 @pytest.mark.parametrize("arguments", [["ask", "x", "--model", "sim:long"], ["jobs"], ["--help"]])
 def test_ctrl_c_at_any_moment_shows_no_traceback(cli: Cli, arguments: list[str]) -> None:
     cli.run("jobs")
-    for delay_s in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8):
+    for delay_s in (0.0, 0.02, 0.1, 0.3, 0.7):
         with cli.python("-c", BEGUN, *arguments) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"here\n"

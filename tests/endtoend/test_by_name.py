@@ -222,7 +222,8 @@ def test_a_second_copy_of_a_granted_message_is_dropped(app: LongstreamApp, share
         with pytest.raises(TaskRevokedError):
             AsyncResult(job_id, app=app).get(timeout=GET_S)
         before = everything_of(shared, job_id)
-        wait_until("it is settled", lambda: not shared.client.exists(pool_keys("simulator").held))
+        held = pool_keys("simulator").held
+        wait_until("it is settled", lambda: not shared.client.hexists(held, job_id))
         send_raw(shared, direct_queue(worker), [[], {}, stored[0][2]], headers)
         consumed(app, shared)
     assert everything_of(shared, job_id) == before
