@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -52,6 +51,7 @@ class Listed(Struct, frozen=True, kw_only=True):
 def published() -> tuple[Listed, ...]:
     """The price list that ships with the product, as it stands in `prices.toml`."""
     import tomllib
+    from importlib.resources import files
 
     document = tomllib.loads(files("settings").joinpath("prices.toml").read_text("utf-8"))
     return tuple(

@@ -7,7 +7,6 @@ one. The user's rules come first, the ones that ship with the product behind the
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -41,6 +40,7 @@ class Route(Struct, frozen=True, kw_only=True):
 def shipped_routes() -> dict[str, Route]:
     """The rules of `routes.toml`, in their order."""
     import tomllib
+    from importlib.resources import files
 
     import msgspec
 
