@@ -121,7 +121,9 @@ class TableBoard:
             return 1, at
         if path in self._scene.done:
             return 3, -self._done_at.get(path, 0)
-        return 2, (view.place or 0) if view.state == "running" else (view.place or _FAR)
+        if view.state == "running":
+            return 2, 0
+        return 2, _FAR if view.place is None else view.place
 
     def _state(self, view: JobView, path: str) -> str:
         done = self._scene.done.get(path)

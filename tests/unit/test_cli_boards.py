@@ -82,6 +82,16 @@ def test_a_table_fits_its_screen_and_shows_what_matters_now(screen: Console) -> 
     assert "39" not in "".join(names)
 
 
+def test_the_first_in_the_line_is_shown_before_those_behind_it(screen: Console) -> None:
+    views = [JobView(f"j{n}", (f"f{n:02}.py",), place=39 - n) for n in range(40)]
+    board = TableBoard(scene(*views), screen)
+    lines = drawn(board, screen)
+    board.close()
+
+    names = [line.split()[0] for line in lines if line.startswith("f") and ".py" in line]
+    assert names[-1] == "f39.py"
+
+
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80])
 def test_a_narrow_screen_keeps_the_files_and_gives_up_figures(width: int) -> None:
     narrow = Console(
