@@ -68,6 +68,19 @@ def test_a_taken_port_is_one_clear_line(simulator: Simulator) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_limits_that_can_not_be_used_are_one_clear_line(tmp_path: Path) -> None:
+    nonsense = tmp_path / "limits.json"
+    nonsense.write_text('{"x": 1}')
+    for place, said in ((tmp_path / "none.json", "No such file"), (nonsense, "unknown field")):
+        command = [sys.executable, "-m", "tasks.local.simulator", "--limits", str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+        assert done.returncode == 1
+        assert f"cannot use the limits of {place}: " in done.stderr
+        assert said in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_stream_is_exactly_what_the_pure_part_says(simulator: Simulator) -> None:
     body = chat("the same", "gpt-5.5-codex")
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tasks.local.simulator.catalogue import table
-from tasks.local.simulator.limits import read_limits
+from tasks.local.simulator.limits import LimitsFile, read_limits
 from tasks.local.simulator.server import Simulator
 
 LOOPBACK = "127.0.0.1"
@@ -23,13 +23,18 @@ STDIN = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT; 1 when the port cannot be had."""
+    """Run until SIGTERM or SIGINT; 1 when the port cannot be had, or a file not be used."""
     options = _parser().parse_args(arguments)
     if options.list:
         sys.stdout.write(table())
         return 0
     try:
-        asyncio.run(_run(options))
+        limits = read_limits(options.limits) if options.limits else None
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"simulator: cannot use the limits of {options.limits}: {error}\n")
+        return 1
+    try:
+        asyncio.run(_run(options, limits))
     except OSError as error:
         sys.stderr.write(f"simulator: cannot listen on {options.host}:{options.port}: {error}\n")
         return 1
@@ -68,8 +73,7 @@ def _speed(text: str) -> float:
     return speed
 
 
-async def _run(options: argparse.Namespace) -> None:
-    limits = read_limits(options.limits) if options.limits else None
+async def _run(options: argparse.Namespace, limits: LimitsFile | None) -> None:
     simulator = Simulator(speed=options.speed, limits=limits)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

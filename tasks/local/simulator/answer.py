@@ -47,6 +47,7 @@ class Burst(msgspec.Struct, frozen=True):
     clumped: bool
 
 
+#: A short answer, and its one short thought.
 BRIEF_TOKENS = 40
 BRIEF_BURST = (Burst(0, 12, 0.5, False),)
 

@@ -84,11 +84,9 @@ class Window:
         self._taken.append((now, tokens))
         self.tokens += tokens
         seen = self.seen
-        seen.requests, seen.tokens, seen.streams = (
-            seen.requests + 1,
-            seen.tokens + tokens,
-            seen.streams + 1,
-        )
+        seen.requests += 1
+        seen.tokens += tokens
+        seen.streams += 1
         seen.worst_requests = max(seen.worst_requests, self.requests)
         seen.worst_tokens = max(seen.worst_tokens, self.tokens)
         seen.worst_streams = max(seen.worst_streams, seen.streams)
@@ -172,7 +170,7 @@ class Judge:
 
 
 def read_limits(path: str) -> LimitsFile:
-    """Raises ValueError with what is wrong with the file."""
+    """Raises OSError, or ValueError with what is wrong with the file."""
     with open(path, "rb") as file:  # noqa: PTH123
         return msgspec.json.decode(file.read(), type=LimitsFile)
 
