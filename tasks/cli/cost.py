@@ -12,7 +12,9 @@ from tasks.cli.terms import named
 if TYPE_CHECKING:
     from decimal import Decimal
 
+    from settings.model import Settings
     from settings.prices import Price
+    from worker.ledger.cost import Cost
 
 _EPILOG = """\b
 Examples:
@@ -83,7 +85,7 @@ def _rate(option: str, text: str) -> Decimal:
     return rate
 
 
-def _priced(settings: Any, models: tuple[str, ...]) -> list[tuple[str, Price]]:
+def _priced(settings: Settings, models: tuple[str, ...]) -> list[tuple[str, Price]]:
     """The models asked for; else those of the list and of the user's file."""
     from settings.prices import published
 
@@ -95,7 +97,7 @@ def _priced(settings: Any, models: tuple[str, ...]) -> list[tuple[str, Price]]:
     return listed + own
 
 
-def _row(name: str, price: Price, cost: Any, card: Decimal, reference: Decimal) -> dict[str, Any]:
+def _row(name: str, price: Price, cost: Cost, card: Decimal, reference: Decimal) -> dict[str, Any]:
     usd = None if cost.unpriced and not cost.usd else cost.usd
     return {
         "model": name,

@@ -10,6 +10,7 @@ import click
 if TYPE_CHECKING:
     from settings.model import Key, Settings
     from worker.admission.overview import AccountView
+    from worker.upstream.client import Client
 
 _EPILOG = """\b
 Examples:
@@ -142,11 +143,9 @@ async def _check_all(settings: Settings) -> list[tuple[Key, list[str], str]]:
         return list(await asyncio.gather(*(_check(client, key) for key in keys)))
 
 
-async def _check(client: object, key: Key) -> tuple[Key, list[str], str]:
-    from worker.upstream.client import Client
+async def _check(client: Client, key: Key) -> tuple[Key, list[str], str]:
     from worker.upstream.failures import UpstreamFailure
 
-    assert isinstance(client, Client)
     try:
         return key, await client.models(key), ""
     except UpstreamFailure as failure:

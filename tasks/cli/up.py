@@ -27,9 +27,9 @@ def command() -> None:
 
     The stack is a private Valkey, a worker, the gateway with its page and, without an API key, the
     provider simulator. Other commands start the same stack by themselves, in the background, but
-    for the gateway. Its data and logs are in
-    LONGSTREAM_STATE_DIR, else in ~/.local/state/longstream. With LONGSTREAM_REDIS_URL set there
-    is no embedded stack: run `longstream worker` instead, on as many machines as you like.
+    for the gateway. Its data and logs are in LONGSTREAM_STATE_DIR, else in
+    ~/.local/state/longstream. With LONGSTREAM_REDIS_URL set there is no embedded stack: run
+    `longstream worker` instead, on as many machines as you like.
     """
     from settings import load
     from tasks.cli.prepare import SIMULATED, say

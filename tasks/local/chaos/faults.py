@@ -34,12 +34,7 @@ async def strike(stage: Stage, client: redis.Redis, recovery: Recovery, blow: Bl
     worker = living[int(blow.draw * len(living))]
     match blow.fault:
         case Fault.KILL:
-            recovery.struck(blow.fault, await asyncio.to_thread(recovery.running_on, worker))
-            stage.workers.remove(worker)
-            worker.process.kill()
-            await asyncio.to_thread(worker.process.wait)
-            await worker.cable.close()
-            await stage.start_worker()
+            await _kill(stage, recovery, worker)
         case Fault.PAUSE:
             await _pause(recovery, worker)
         case Fault.DRAIN:
@@ -62,6 +57,15 @@ async def strike(stage: Stage, client: redis.Redis, recovery: Recovery, blow: Bl
         case Fault.DUPLICATE_MESSAGE:
             return await asyncio.to_thread(_send_again, stage, client, blow.draw)
     return True
+
+
+async def _kill(stage: Stage, recovery: Recovery, worker: Worker) -> None:
+    recovery.struck(Fault.KILL, await asyncio.to_thread(recovery.running_on, worker))
+    stage.workers.remove(worker)
+    worker.process.kill()
+    await asyncio.to_thread(worker.process.wait)
+    await worker.cable.close()
+    await stage.start_worker()
 
 
 async def _pause(recovery: Recovery, worker: Worker) -> None:

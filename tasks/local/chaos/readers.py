@@ -11,7 +11,7 @@ import redis.asyncio
 from settings.errors import LongstreamError
 from worker.log import reader
 from worker.log.cursor import START, Cursor
-from worker.log.view import Cut, End, Item, Text
+from worker.log.view import Cut, End, Followed, Item, Text
 
 #: A reader that comes back stays for so many items, at most.
 _STAYS = 120
@@ -30,7 +30,7 @@ class Heard:
     wrong: str = ""
     cursor: Cursor = START
 
-    def take(self, item: object) -> None:
+    def take(self, item: Followed) -> None:
         if isinstance(item, Cut):
             self.text = self.text[: item.offset]
         elif isinstance(item, Text):

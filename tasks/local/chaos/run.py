@@ -22,7 +22,7 @@ from tasks.local.chaos.faults import strike
 from tasks.local.chaos.plan import Blow, Job, Plan
 from tasks.local.chaos.readers import Heard
 from tasks.local.chaos.recovery import Recovery
-from tasks.local.chaos.stage import ChaosError, Stage
+from tasks.local.chaos.stage import Stage
 from tasks.local.chaos.verdict import Facts, Verdict, judge
 from tasks.submitting import submitted
 from worker.doctor.probe import alive
@@ -192,6 +192,3 @@ class _Run:
         told: Any = self._client.hmget(keys.record, "outcome", "attempt")
         log = read_stored(self._client.execute_command, keys.log)
         return Facts(job, (told[0] or b"").decode(), int(told[1] or 0), log)
-
-
-__all__ = ["ChaosError", "Report", "run"]
