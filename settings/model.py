@@ -214,6 +214,12 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.tenants[tenant].weight if tenant in self.tenants else 1.0
 
     @property
+    def store_url(self) -> str:
+        """`redis_url` where one is there for certain: a worker has it, and commands see to it."""
+        assert self.redis_url is not None
+        return self.redis_url
+
+    @property
     def simulated(self) -> bool:
         """True when no real provider is configured: every answer comes from the simulator."""
         keys = [key for pool in self.pools.values() for key in pool.keys]

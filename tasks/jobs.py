@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from settings.model import SIMULATOR
 from tasks.current import current
 from tasks.many import new_id, submit_many, wait
-from tasks.stored import priced, record_of, store, unknown, url
+from tasks.stored import priced, record_of, store, unknown
 from worker.errors import UnknownJob
 from worker.job.records import Record, State, parse_record
 from worker.job.terms import OnInterrupt, Terms
@@ -125,7 +125,7 @@ async def atail(
     job_id: str, start: Cursor | str = START, *, raw: bool = False
 ) -> AsyncIterator[Followed]:
     """As `tail`, on an event loop."""
-    client = connect_async(url())
+    client = connect_async(current().store_url)
     try:
         async for item in reader.atail(client, job_id, _cursor(start), raw=raw):
             yield item

@@ -16,16 +16,10 @@ if TYPE_CHECKING:
     import redis
 
 
-def url() -> str:
-    found = current().redis_url
-    assert found is not None
-    return found
-
-
 @contextmanager
 def store() -> Iterator[redis.Redis]:
     """Raises StoreUnreachable when it is away."""
-    with opened(url()) as client:
+    with opened(current().store_url) as client:
         yield client
 
 

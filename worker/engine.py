@@ -49,11 +49,10 @@ class Engine:
         self, settings: Settings, worker: str, stopping: Callable[[], bool] = lambda: False
     ) -> None:
         """`stopping` is looked at all the time; once it is true, the engine drains."""
-        assert settings.redis_url is not None
         self._stopping = stopping
         self.settings = settings
         self.worker = worker
-        self._redis_url = settings.redis_url
+        self._redis_url = settings.store_url
         self._attempts: dict[str, Attempt] = {}
         self._leases: dict[str, Lease] = {}
         self._spent: dict[str, Spent] = {}

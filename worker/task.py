@@ -115,7 +115,6 @@ class StreamingTask(Task):
 
     def _submit(self, args: Any, kwargs: Any, task_id: str, options: dict[str, Any]) -> AsyncResult:
         settings: Settings = self.app.longstream
-        assert settings.redis_url is not None
         request = self._request(args, kwargs)
         size = estimate(request)
         chosen = choose(settings, str(self.name), request, size)
@@ -127,9 +126,9 @@ class StreamingTask(Task):
         # once: there is nothing to publish again.
         options |= {"priority": None if isinstance(priority, str) else priority, "retry": False}
         captured = Captured()
-        with opened(settings.redis_url) as client:
+        with opened(settings.store_url) as client:
             # Celery itself would try for long to reach a server that is not there.
-            require(client, settings.redis_url)
+            require(client, settings.store_url)
             refuse_spent(client, settings, tenant, now_ms(client))
             result = super().apply_async(args, kwargs, task_id, captured, **options)
             assert captured.message is not None

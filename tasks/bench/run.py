@@ -121,8 +121,7 @@ class Run:
         model: str,
         judge: Judge | None,
     ) -> None:
-        assert settings.redis_url is not None
-        client = connect_async(settings.redis_url)
+        client = connect_async(settings.store_url)
         truth = judge.truth if judge else None
         ours = Ours(phase, model, client, self._book, truth, self._show.say)
         try:

@@ -95,7 +95,7 @@ def run(
     from tasks.cli.listing import counted
     from tasks.cli.prepare import prepare, say
     from tasks.edits.disk import why_unwritable
-    from worker.store.connections import opened
+    from tasks.stored import store
 
     plan = Plan(tenant=tenant, priority=priority, window=window, max_cost=max_cost, keep=keep)
     if output.resolve() == requests.resolve():
@@ -109,13 +109,12 @@ def run(
             show_plan(source)
         return 0
     settings = prepare(serving=True)
-    assert settings.redis_url is not None
     with (
         click.open_file(str(requests), "rb") as source,
         Output(output, retry=retry_errors) as results,
         rereadable(source, output.parent) as file,
         Shown(count(file)) as shown,
-        opened(settings.redis_url) as client,
+        store() as client,
     ):
         batch = Batch(client, settings, results, plan, shown.step)
         try:

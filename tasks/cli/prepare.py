@@ -42,9 +42,8 @@ def prepare(*, serving: bool = False) -> Settings:
     if not embedded:
         from worker.store.connections import connect, require
 
-        assert settings.redis_url is not None
-        with connect(settings.redis_url) as client:
-            require(client, settings.redis_url)
+        with connect(settings.store_url) as client:
+            require(client, settings.store_url)
     if serving:
         settings.require_pools()
         if settings.simulated:

@@ -112,7 +112,7 @@ def command(
     running and prints how to go on; a file is never written twice.
     """
     from tasks.cli.prepare import prepare, say
-    from worker.store.connections import opened
+    from tasks.stored import store
 
     wanted = _wanted(delivery)
     if run is not None and (files or instruction or each or asked.given):
@@ -121,8 +121,7 @@ def command(
     if plan is not None and not _agreed(plan, wanted, yes=yes, dry_run=dry_run):
         sys.exit(0 if dry_run else exits.FAILED)
     settings = prepare(serving=plan is not None)
-    assert settings.redis_url is not None
-    with opened(settings.redis_url) as client:
+    with store() as client:
         if plan is not None:
             found = _begun(client, plan, instruction, effort, wanted, asked, settings)
             root = plan.root
@@ -194,7 +193,7 @@ def _plan(
     except SourceError as error:
         for problem in error.problems:
             click.echo(f"longstream: {problem}", err=True)
-        sys.exit(2)
+        sys.exit(exits.USAGE)
     return answered(plan, instruction, effort, settings)
 
 

@@ -27,24 +27,24 @@ from tasks.cli.exits import FAILED, INTERRUPTED, OUTCOMES
 from tasks.cli.follow import conclude, follow, sink_for
 from tasks.cli.interrupts import Interrupts
 from tasks.cli.prepare import say
-from tasks.cli.sinks import Sink
+from tasks.cli.sinks import Sink, line_of
 from tasks.current import current
 from tasks.edits.blocks import boundary_for
 from tasks.edits.disk import words
 from tasks.edits.prompt import messages_for
 from tasks.edits.reading import AnswerReading
 from tasks.runs.begin import Found
-from tasks.runs.delivery import BAD, Deliverer, FileDone
+from tasks.runs.delivery import Deliverer, FileDone
 from tasks.runs.progress import Ended, Event, JobProgress, JobView, Ready
 from tasks.runs.record import Delivery, Journal
 from tasks.runs.scratch import Scratch
+from tasks.stored import store
 from worker.admission.estimates import estimate, tokens_of
 from worker.errors import StoreError, UnknownJob
 from worker.log.entries import Tokens
 from worker.log.follow import LogExpired
 from worker.log.many import tail_many
 from worker.log.view import Followed, Status
-from worker.store.connections import opened
 from worker.upstream.request import Request
 
 
@@ -107,7 +107,8 @@ class Following:
         if any(done.state in ("refused", "doubtful") for done in self.deliverer.done.values()):
             return FAILED
         codes = {OUTCOMES.get(view.outcome, FAILED) for view in self.views.values()}
-        return next((code for code in (FAILED, 3, 4) if code in codes), 0)
+        worst = (FAILED, OUTCOMES["incomplete"], OUTCOMES["cancelled"])
+        return next((code for code in worst if code in codes), 0)
 
 
 def follow_run(
@@ -115,10 +116,9 @@ def follow_run(
 ) -> int:
     """Follow to the end, deliver, tell; the exit code."""
     settings = current()
-    assert settings.redis_url is not None
     check = delivery.check
     judged = Scratch(root, check, delivery.check_s) if check else nullcontext()
-    with opened(settings.redis_url) as client, judged as scratch:
+    with store() as client, judged as scratch:
         journal = Journal(client, found.run.id, settings.retention.ages_s[1])
         following = Following(found, root, delivery, journal, scratch)
         following.deliverer.sweep()
@@ -181,7 +181,7 @@ def _one(
     except LogExpired as expired:
         along.told += following.gone(job_id, expired)
     for done in along.told:
-        if not as_objects and (done.state in BAD or done.state != "changed"):
+        if not as_objects and done.state != "changed":
             say(line_of_file(done))
     return code
 
@@ -208,8 +208,8 @@ def _many(
                     _tell(board, following.views[job_id], following.gone(job_id, item))
                     continue
                 seen = explained(item)
-                if not job_id:
-                    board.say(f"{seen.state}: {seen.detail}" if isinstance(seen, Status) else "")
+                if isinstance(seen, Status) and not job_id:
+                    board.say(line_of(seen))
                     continue
                 _tell(board, following.views[job_id], following.take(job_id, seen))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +10,8 @@ import click
 from tasks.cli.terms import duration, named
 
 if TYPE_CHECKING:
+    import redis
+
     from tasks.gateway.tokens import Token
 
 _CREATE = """\b
@@ -171,10 +174,9 @@ def _found(job: str) -> str:
     return jobs.find(job) if job else ""
 
 
-def _store() -> Any:
+def _store() -> AbstractContextManager[redis.Redis]:
     from tasks.cli.prepare import prepare
-    from worker.store.connections import opened
+    from tasks.stored import store
 
-    settings = prepare()
-    assert settings.redis_url is not None
-    return opened(settings.redis_url)
+    prepare()
+    return store()

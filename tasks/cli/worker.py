@@ -74,8 +74,7 @@ def _run(loglevel: str) -> None:
     from worker.app import worker_name
     from worker.store.connections import connect, require
 
-    url = app.longstream.redis_url
-    assert url is not None
+    url = app.longstream.store_url
     with connect(url) as client:
         require(client, url)
     gc.freeze()
@@ -90,10 +89,8 @@ def _check() -> None:
     from worker.doctor.probe import alive, consumes
     from worker.store.connections import connect
 
-    url = app.longstream.redis_url
-    assert url is not None
     host = socket.gethostname()
-    with connect(url) as client:
+    with connect(app.longstream.store_url) as client:
         mine = [name for name in alive(client, app.longstream) if name.endswith(f"@{host}")]
         if not mine:
             raise LongstreamError(f"no worker on {host} has been heard of: start one")

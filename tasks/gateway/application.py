@@ -54,10 +54,8 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    url = app.state.settings.redis_url
-    assert url is not None
     streams: Streams = app.state.streams
-    async with Hub(url, frame_of, size_of) as hub:
+    async with Hub(app.state.settings.store_url, frame_of, size_of) as hub:
         app.state.hub = hub
         valid = partial(valid_tokens, hub)
         tasks = [

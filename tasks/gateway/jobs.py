@@ -138,9 +138,8 @@ async def listed(call: Call, query: Listing) -> Page:
     """The page of the list that the caller may see. Raises CursorError."""
 
     def read() -> Page:
-        assert call.settings.redis_url is not None
         behind = None if query.behind is UNSET else Position.parse(query.behind)
-        with opened(call.settings.redis_url) as client:
+        with opened(call.settings.store_url) as client:
             return page(client, wanted, query.limit, behind)
 
     def wanted(job: Record) -> bool:

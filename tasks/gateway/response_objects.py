@@ -7,11 +7,10 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from tasks.batches.answers import response_usage
-from tasks.current import current
+from tasks.stored import store
 from worker.job.records import Record, State
 from worker.log.stored import clean_text, read_stored
 from worker.outcomes import Outcome
-from worker.store.connections import opened
 from worker.store.keys import job_keys
 
 PREFIX = "resp_"
@@ -38,9 +37,7 @@ def _text_of(record: Record) -> str:
     """The whole text; of a log that is past retention what the record still has."""
     if isinstance(record.result, str):
         return record.result
-    url = current().redis_url
-    assert url is not None
-    with opened(url) as client:
+    with store() as client:
         return clean_text(read_stored(client.execute_command, job_keys(record.id).log))
 
 

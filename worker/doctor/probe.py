@@ -26,8 +26,7 @@ _POLL_S = 0.05
 @app.task(name=PROBE, ignore_result=True)
 def probe(nonce: str) -> None:
     """Leave a sign under the nonce."""
-    assert app.longstream.redis_url is not None
-    with connect(app.longstream.redis_url) as client:
+    with connect(app.longstream.store_url) as client:
         client.set(probe_key(nonce), "1", ex=_KEPT_S)
 
 

@@ -39,8 +39,8 @@ class DurableControl(Control):
 
     def _cancelled(self, job_id: str) -> bool:
         settings = self.app.longstream
-        with opened(settings.redis_url) as client:
-            require(client, settings.redis_url)
+        with opened(settings.store_url) as client:
+            require(client, settings.store_url)
             try:
                 cancel(self.app, client, settings, job_id)
             except UnknownJob:

@@ -29,9 +29,8 @@ class NotInstalled(LongstreamError):
 
 def fleet_meters(settings: Settings) -> list[Meter]:
     """What the store knows of the fleet now; of a store that is away, that it is."""
-    assert settings.redis_url is not None
     try:
-        with connect(settings.redis_url, TIMEOUT_S) as client:
+        with connect(settings.store_url, TIMEOUT_S) as client:
             return filled(look(client, settings), settings).all()
     except (redis.RedisError, OSError):
         return filled(None, settings).all()

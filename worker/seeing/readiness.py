@@ -41,10 +41,9 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
 
 def readiness(settings: Settings, pause: Callable[[float], None] = time.sleep) -> Readiness:
     """Look now. Never raises for what it looks at."""
-    assert settings.redis_url is not None
-    where = shown(settings.redis_url)
+    where = shown(settings.store_url)
     try:
-        with connect(settings.redis_url, TIMEOUT_S) as client:
+        with connect(settings.store_url, TIMEOUT_S) as client:
             fleet = look(client, settings)
             if suspects := {pool.pool: _head(pool) for pool in fleet.pools if _unserved(pool)}:
                 pause(AGAIN_S)

@@ -108,9 +108,8 @@ class Feeder:
         self.quiet()
         if not self._thread.is_alive():
             return
-        assert self._settings.redis_url is not None
         try:
-            with connect(self._settings.redis_url) as client:
+            with connect(self._settings.store_url) as client:
                 pool = next(iter(self._settings.pools))
                 line.wake(client, pool, self._worker, "quiet")
         except (redis.RedisError, OSError):
@@ -118,8 +117,7 @@ class Feeder:
         self._thread.join(BLOCK_S + _PAUSE_S)
 
     def _main(self) -> None:
-        assert self._settings.redis_url is not None
-        with connect(self._settings.redis_url) as client:
+        with connect(self._settings.store_url) as client:
             while not self._closing.is_set():
                 self._turned_at = time.monotonic()
                 try:

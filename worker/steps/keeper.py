@@ -77,8 +77,7 @@ class Keeper:
             self._thread.join()
 
     def _main(self) -> None:
-        assert self._settings.redis_url is not None
-        with connect(self._settings.redis_url, SHORT_TIMEOUT_S) as client:
+        with connect(self._settings.store_url, SHORT_TIMEOUT_S) as client:
             while not self._closing.is_set():
                 self._turned_at = time.monotonic()
                 wait_s = self._settings.worker.renew_s

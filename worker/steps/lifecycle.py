@@ -168,7 +168,6 @@ def _close(app: Celery, job_id: str, engine: Engine | None, end: End) -> None:
 
 def _closed(app: Celery, job_id: str, engine: Engine | None, end: End) -> None:
     settings: Settings = app.longstream
-    assert settings.redis_url is not None
 
     def close() -> Closed:
         if engine is None:
@@ -176,7 +175,7 @@ def _closed(app: Celery, job_id: str, engine: Engine | None, end: End) -> None:
         return engine.close_waiting(job_id)
 
     try:
-        with opened(settings.redis_url) as client:
+        with opened(settings.store_url) as client:
             end(app, client, job_id, close)
     except (redis.RedisError, StoreUnreachable) as error:
         # Its note is still there, for whoever looks next.

@@ -101,8 +101,7 @@ async def _job(call: Call) -> Response:
 
 
 def _told(call: Call, record: Record) -> tuple[Story, list[Change]]:
-    assert call.settings.redis_url is not None
-    with opened(call.settings.redis_url) as client:
+    with opened(call.settings.store_url) as client:
         stored = read_stored(client.execute_command, job_keys(record.id).log)
     changes: list[Change] = []
     if record.task == "tasks.refactor" and isinstance(record.result, Mapping):
