@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import fakeredis
@@ -15,6 +16,7 @@ import redis.asyncio
 
 from tests.harness.fake import fake_server
 from tests.harness.valkey import Valkey
+from worker.loop import Loop
 from worker.store.connections import connect, connect_async
 
 #: A timing is no claim: on a busy machine a single example may take long.
@@ -26,6 +28,17 @@ def pytest_collection_finish() -> None:
     """Thousands of tests are nobody's garbage, and are not searched again in each of them."""
     gc.collect()
     gc.freeze()
+
+
+LOOPS = {"asyncio": asyncio.SelectorEventLoop, "engine": Loop}
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """What a module's coroutines run on: asyncio's loop, or what its `ON` names."""
+    names = getattr(getattr(item, "module", None), "ON", ("asyncio",))
+    return {name: LOOPS[name] for name in names}
 
 
 @pytest.fixture(scope="session", autouse=True)

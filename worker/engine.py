@@ -26,6 +26,7 @@ from worker.errors import StoreRefused
 from worker.job.cancel import ELSEWHERE, Closed
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
+from worker.loop import new_loop
 from worker.messages.message import Message
 from worker.store.connections import connect_async
 from worker.store.keys import job_keys
@@ -60,7 +61,7 @@ class Engine:
         self._waited_for: set[asyncio.Task[Any]] = set()
         self._given_up = False
         self._turned_at = time.monotonic()
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name="longstream-engine", daemon=True)
 

@@ -29,6 +29,8 @@ from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished, Text, Thinking, Usage
 
+ON = ("asyncio", "engine")
+
 
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:

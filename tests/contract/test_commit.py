@@ -21,7 +21,25 @@ from worker.seeing.meters import Meters
 from worker.store.connections import connect_async
 from worker.store.scripts import Script
 
+ON = ("asyncio", "engine")
+
 HELLO = Script("return ARGV[1]")
+
+
+class Saying:
+    """A call that makes its command when it leaves."""
+
+    script = HELLO
+
+    def __init__(self, said: str) -> None:
+        self.said = said
+        self.replies: asyncio.Queue[object] = asyncio.Queue()
+
+    def command(self) -> list[object]:
+        return HELLO.command(["k"], [self.said])
+
+    def done(self, reply: object) -> None:
+        self.replies.put_nowait(reply)
 
 
 @pytest_asyncio.fixture
@@ -127,12 +145,11 @@ async def test_a_script_the_server_forgot_is_loaded_within_the_call(
 @pytest.mark.parametrize("store", ["valkey"], indirect=True)
 async def test_a_call_holds_what_came_until_it_leaves(store: Store, commit: GroupCommit) -> None:
     """What is sent with `send` asks for its arguments only when it goes out."""
-    said = ["early"]
-    replies: asyncio.Queue[object] = asyncio.Queue()
-    commit.send(HELLO, lambda: HELLO.command(["k"], ["".join(said)]), replies.put_nowait)
-    said.append(" and late")
+    call = Saying("early")
+    commit.send(call)
+    call.said += " and late"
     async with asyncio.timeout(5):
-        assert await replies.get() == b"early and late"
+        assert await call.replies.get() == b"early and late"
 
 
 async def test_a_store_that_answers_is_never_taken_for_one_that_does_not(

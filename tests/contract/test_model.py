@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.conftest import Store
 from tests.harness.journal import AGES_S, Journal
@@ -44,13 +45,13 @@ class Lossy(GroupCommit):
 
     lose = 0
 
-    async def _exchange(self, batch: list[Any]) -> list[Any]:
+    def _replied(self, replies: list[Any]) -> None:
         if not self.lose:
-            return await super()._exchange(batch)
+            super()._replied(replies)
+            return
         self.lose -= 1
-        lost = [commit_module._Call(call.command, call.script) for call in batch]
-        again = await super()._exchange(lost)
-        return batch if len(again) < len(lost) else await self._exchange(batch)
+        assert self._lane is not None
+        self._lane.close(RedisConnectionError("the reply is lost"))
 
 
 class Live:

@@ -28,6 +28,8 @@ from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished, Thinking, Usage
 
+ON = ("engine",)
+
 STOP = delta("stop") + DONE
 COMPLETION = {
     "object": "chat.completion",

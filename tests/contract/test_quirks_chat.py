@@ -13,6 +13,8 @@ from worker.outcomes import Outcome
 from worker.upstream.client import Client
 from worker.upstream.happenings import Finished, Refusal, Text, ToolCall, Usage
 
+ON = ("engine",)
+
 STOP = delta("stop") + DONE
 
 

@@ -26,6 +26,8 @@ from worker.outcomes import Outcome
 from worker.upstream.client import Client
 from worker.upstream.happenings import Finished, Usage
 
+ON = ("engine",)
+
 COMPLETED = Finished(Outcome.COMPLETED, "completed")
 
 

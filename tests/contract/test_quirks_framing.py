@@ -12,6 +12,8 @@ from worker.outcomes import Outcome
 from worker.upstream.client import Client
 from worker.upstream.happenings import Finished
 
+ON = ("engine",)
+
 STOP = delta("stop") + DONE
 
 

@@ -30,6 +30,8 @@ from tests.harness.wire import (
 from worker.upstream.client import Client
 from worker.upstream.transport import failure_of
 
+ON = ("engine",)
+
 WHOLE = stream(delta("stop", content="a"), DONE)
 
 

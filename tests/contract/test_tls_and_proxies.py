@@ -30,6 +30,8 @@ from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.tls import ssl_context
 
+ON = ("asyncio", "engine")
+
 WHOLE = stream(delta("stop", content="a") + USAGE + DONE)
 VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY",

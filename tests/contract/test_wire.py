@@ -16,7 +16,9 @@ from settings.secret import Secret
 from tests.harness.asking import REQUEST, text_of
 from tests.harness.wire import DONE, USAGE, chunk, delta
 from worker.upstream.client import Client
-from worker.upstream.wire import Link
+from worker.upstream.link import Link
+
+ON = ("asyncio", "engine")
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"

@@ -9,12 +9,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.harness import wire as framing
 from worker.outcomes import Outcome
 from worker.upstream.answer import Answer, Dialect
 from worker.upstream.chat import Chat
 from worker.upstream.failures import truncated
 from worker.upstream.happenings import Finished, Happening, Text, Thinking
 from worker.upstream.responses import Responses
+from worker.upstream.usual import event_in
 
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 NOISE = st.sampled_from(
@@ -72,6 +74,18 @@ def read(
     return answer, happenings
 
 
+def read_as_it_comes(dialect: Dialect, documents: list[bytes]) -> tuple[Answer, list[Happening]]:
+    """Every document in a read of its own, the usual way where that takes it."""
+    answer = Answer(dialect)
+    happenings: list[Happening] = []
+    for document in documents:
+        event = b"data: " + document + b"\n\n"
+        say, data = answer.usual, event_in(framing.chunk(event))
+        one = None if say is None or data is None else say(data)
+        happenings += answer.feed(event) if one is None else [one]
+    return answer, happenings
+
+
 def words(happenings: list[Happening], kind: type = Text) -> str:
     return "".join(h.text for h in happenings if isinstance(h, kind))  # type: ignore[attr-defined]
 
@@ -118,6 +132,59 @@ def test_an_answer_cut_anywhere_is_a_prefix_and_no_success(
     if finished:
         assert words(happenings) == whole
         assert happenings[-1] is finished[0]
+
+
+#: What providers put into chunks, fitting together or not.
+DELTA = st.fixed_dictionaries(
+    {},
+    optional={
+        "content": st.one_of(
+            st.none(), st.just(""), WORD, st.just([{"type": "text", "text": "p"}])
+        ),
+        "reasoning_content": st.one_of(st.none(), st.just(""), WORD),
+        "reasoning": WORD,
+        "reasoning_details": st.sampled_from([None, [], [{"text": "d"}]]),
+        "refusal": st.one_of(st.none(), WORD),
+        "tool_calls": st.sampled_from([None, [], [{"index": 0, "id": "t", "function": {}}]]),
+        "role": st.just("assistant"),
+    },
+)
+CHOICE = st.fixed_dictionaries(
+    {"delta": DELTA},
+    optional={"finish_reason": st.sampled_from([None, "", "null", "stop", "length"])},
+)
+DOCUMENT = st.fixed_dictionaries(
+    {"choices": st.lists(CHOICE, min_size=1, max_size=2)},
+    optional={
+        "id": st.just("c"),
+        "usage": st.sampled_from([None, {"prompt_tokens": 1, "completion_tokens": 2}]),
+        "error": st.sampled_from([None, {"message": "m"}]),
+    },
+)
+HALVES = st.sampled_from(
+    [
+        b'{"choices":[{"delta":{"content":"\\ud83d"}}]}',
+        b'{"choices":[{"delta":{"content":"\\ude00"}}]}',
+    ]
+)
+CUT = st.sampled_from([b'{"choices":[{"delta":{"cont', b'ent":"z"}}]}', b"[DONE]", b"", b": x"])
+ANY = st.lists(st.one_of(DOCUMENT.map(lambda d: json.dumps(d).encode()), HALVES, CUT), max_size=8)
+
+
+@given(documents=ANY)
+def test_the_usual_way_brings_what_the_whole_way_would(documents: list[bytes]) -> None:
+    answer, happenings = read_as_it_comes(Chat(), documents)
+    whole = Answer(Chat())
+    expected = [h for d in documents for h in whole.feed(b"data: " + d + b"\n\n")]
+
+    assert happenings == expected
+    assert (answer.over, str(answer.failed)) == (whole.over, str(whole.failed))
+    if not answer.over:
+        assert answer.close() == whole.close()
+        assert str(answer.failed) == str(whole.failed)
+    assert answer.dialect.notes == whole.dialect.notes
+    counts = (answer.dialect.visible, answer.dialect.reasoning)
+    assert counts == (whole.dialect.visible, whole.dialect.reasoning)
 
 
 def test_nothing_is_read_after_the_end() -> None:

@@ -9,6 +9,7 @@ and brings the missing rest, verified against what was said. Everything else is 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -47,7 +48,8 @@ _FAREWELL_S = 10.0
 
 class Pump:
     """For one attempt. `said` is the text before it, `point` the response to take up first;
-    `reading` gets the text as it comes, and `hear` what the provider says of its limits."""
+    `reading` gets the text as it comes, and `hear` what the provider says of its limits. `pay` is
+    told how many tokens came, and says at how many it wants to be told again."""
 
     def __init__(
         self,
@@ -59,7 +61,7 @@ class Pump:
         said: str = "",
         point: Point | None = None,
         hear: Callable[[Limits], None] = lambda _: None,
-        pay: Callable[[int], None] = lambda _: None,
+        pay: Callable[[int], float] = lambda _: math.inf,
         begun: Callable[[str], None] = lambda _: None,
         seen: Witness,
     ) -> None:
@@ -76,9 +78,11 @@ class Pump:
         self._writer = writer
         self.key = key
         self._text = [said] if said else []
-        self._said = len(self._text)
         self._at = None if point is None else Resumable(point.response_id, point.sequence)
         self._rejoined = 0
+        #: Tokens that came, as far as deltas tell; what the provider counts comes at the end.
+        self.produced = 0
+        self._pay_at = 1.0
         self._thought = 0
         self._shown = 0
         self._shown_at = 0.0
@@ -90,11 +94,6 @@ class Pump:
     def text(self) -> str:
         """Everything said, what came before this attempt included."""
         return "".join(self._text)
-
-    @property
-    def produced(self) -> int:
-        """Tokens that came, as far as deltas tell; what the provider counts comes at the end."""
-        return self._thought + len(self._text) - self._said
 
     @property
     def thought(self) -> int:
@@ -154,12 +153,23 @@ class Pump:
 
     def _take(self, batch: list[Happening]) -> Awaitable[None] | None:
         """Moves what one read brought. Asks for a pause while the log is behind."""
-        self._move_all(batch)
-        self._pay(self.produced)
-        visible = isinstance(batch[-1], Text)
-        self._unseen -= visible
-        if self._unseen < 0 or not visible:
-            self._notice(batch, visible=visible)
+        visible = False
+        for happening in batch:
+            if isinstance(happening, Text):
+                visible = True
+                self._say(happening.text)
+            elif isinstance(happening, Thinking):
+                self._thought += happening.tokens
+                self.produced += happening.tokens
+            else:
+                self._hear_of(happening)
+        if self.produced >= self._pay_at:
+            self._pay_at = self._pay(self.produced)
+        if visible:
+            self._unseen -= 1
+            if self._unseen < 0:
+                self._unseen = self._seen.came()
+                self._writer.timed = time.monotonic()
         if self._thought != self._shown:
             self._show_thinking(at_once=visible or self._finished is not None)
         self._rejoined = 0
@@ -167,39 +177,36 @@ class Pump:
 
     def _show_thinking(self, *, at_once: bool) -> None:
         now = time.monotonic()
+        if not self._shown_at:
+            self._seen.thought()
         if at_once or now - self._shown_at >= _THINKING_EVERY_S:
             self._writer.thinking(self._thought)
             self._shown, self._shown_at = self._thought, now
 
-    def _notice(self, batch: list[Happening], *, visible: bool) -> None:
-        if not visible and isinstance(batch[-1], Thinking):
-            self._seen.thought()
-        elif visible or any(isinstance(each, Text) for each in batch):
-            self._unseen = self._seen.came()
-            self._writer.timed = time.monotonic()
-
-    def _move_all(self, batch: list[Happening]) -> None:
-        for happening in batch:
-            if isinstance(happening, (Text, Refusal)):
-                self._say(happening.text)
-            elif isinstance(happening, Thinking):
-                self._thought += happening.tokens
-            elif isinstance(happening, ToolCall):
-                if isinstance(self._reading, HearsCalls):
-                    self._reading.call(happening)
-            elif isinstance(happening, Limits):
-                self._hear(happening)
-            elif isinstance(happening, Resumable):
-                self._resumable_at(happening)
-            elif isinstance(happening, Usage):
-                self._used(happening)
-            elif isinstance(happening, Finished):
-                self._finished = happening
+    def _hear_of(self, happening: Happening) -> None:
+        """What comes a few times in a stream."""
+        if isinstance(happening, Refusal):
+            self._say(happening.text)
+        elif isinstance(happening, ToolCall):
+            if isinstance(self._reading, HearsCalls):
+                self._reading.call(happening)
+        elif isinstance(happening, Limits):
+            self._hear(happening)
+        elif isinstance(happening, Resumable):
+            self._resumable_at(happening)
+        elif isinstance(happening, Usage):
+            self._used(happening)
+        elif isinstance(happening, Finished):
+            self._finished = happening
 
     def _say(self, text: str) -> None:
         self._text.append(text)
-        done = 0
-        for mark in self._reading.take(text):
+        self.produced += 1
+        done, marks = 0, self._reading.take(text)
+        if not marks:
+            self._writer.text(text)
+            return
+        for mark in marks:
             self._writer.text(text[done : mark.upto])
             self._writer.note(mark.what, mark.name)
             done = mark.upto

@@ -155,7 +155,7 @@ def _together(client: redis.Redis, steps: Sequence[Step]) -> list[Any]:
     return replies
 
 
-def _called(step: Call, whole: bool) -> list[Any]:
+def _called(step: Call, whole: bool) -> Sequence[Any]:
     made, keys, args = step
     return made.whole(keys, args) if whole else made.command(keys, args)
 

@@ -32,6 +32,9 @@ _LOOK_S = 1.0
 #: A job that is held is looked at again at least so often, in seconds: budgets can be raised.
 _HELD_S = 600.0
 _MILLION = 1_000_000
+#: How many tokens a stream brings between two times it tells them: what they cost is far below what
+#: a budget is kept to, and a call for each would be felt.
+_TOLD_EVERY = 16
 
 T = TypeVar("T")
 
@@ -79,12 +82,13 @@ class Guard:
             self.purse.end(number)
             await asyncio.wait({looking})
 
-    def produced(self, tokens: int) -> None:
-        """Called as the answer comes, with the tokens of it so far."""
+    def produced(self, tokens: int) -> float:
+        """Called as the answer comes, with the tokens of it so far. At how many to call again."""
         self._produced = tokens
         if tokens > self._most and not self.reason:
             self.reason = f"stopped by the job's budget of {self._limit()} USD"
             self.stop()
+        return math.inf if self.reason else min(self._most + 1, tokens + _TOLD_EVERY)
 
     def so_far(self) -> Decimal:
         """What this attempt has cost up to now, as far as prices are known."""

@@ -12,7 +12,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import structlog
@@ -20,7 +19,9 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError, TimeoutError as RedisTimeoutError
 
 from worker.errors import StoreRefused
+from worker.log.calls import Awaited, Call, Loading, is_forgotten
 from worker.log.lanes import Lane, opened
+from worker.loop import Loop
 from worker.seeing.meters import METERS, SAMPLED, Meters
 from worker.store.connections import SOCKET_TIMEOUT_S
 from worker.store.faults import forbids, passes, words_of
@@ -37,35 +38,10 @@ _REPLY_S = SOCKET_TIMEOUT_S
 
 #: Bytes of one batch. After an outage a thousand streams have much to say at once.
 _BATCH_BYTES = 4 * 2**20
-
-#: Takes a reply, or the error it was.
-Done = Callable[[Any], None]
+#: So few calls are never too much for one: a stream's is at most what it may hold.
+_FEW = 16
 
 _log = structlog.get_logger()
-
-
-class _Call:
-    """`command` is made when it is first sent, and then kept for when it must be sent again. When
-    its `future` is done, nobody waits for the reply any more."""
-
-    __slots__ = ("command", "done", "future", "make", "script")
-
-    def __init__(
-        self,
-        make: Callable[[], list[Any]],
-        script: Script | None,
-        done: Done,
-        future: asyncio.Future[Any] | None = None,
-    ) -> None:
-        self.make = make
-        self.command: list[Any] | None = None
-        self.script = script
-        self.done = done
-        self.future = future
-
-    @property
-    def is_forgotten(self) -> bool:
-        return self.future is not None and self.future.done()
 
 
 class GroupCommit:
@@ -76,8 +52,8 @@ class GroupCommit:
         self._meters = meters
         self._sizes, self._times = meters.batch.of(), meters.exchange.of()
         self._loop = asyncio.get_running_loop()
-        self._pending: list[_Call] = []
-        self._flying: list[_Call] = []
+        self._pending: list[Call] = []
+        self._flying: list[Call] = []
         #: A batch is under way, or will be: nobody else needs to see to it.
         self._busy = False
         self._lane: Lane | None = None
@@ -87,14 +63,20 @@ class GroupCommit:
         self._unmeasured = 0
         self._sent_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        #: The one flush that is to come.
-        self._due: asyncio.Handle | None = None
+        #: What is pending goes out again then, and not before.
+        self._due: asyncio.TimerHandle | None = None
+        self._soon: Callable[[Callable[[], None]], Any]
+        self._soon = self._loop.turn.soon if isinstance(self._loop, Loop) else self._loop.call_soon
+        self._closed = False
 
-    def send(self, script: Script, make: Callable[[], list[Any]], done: Done) -> None:
-        """Runs the script and tells `done` its reply, an exception if it was an error. `make` gives
-        the command when it leaves, so that it holds whatever came until then. For what happens for
-        every delta: it takes no task and no future."""
-        self._put(_Call(make, script, done))
+    def send(self, call: Call) -> None:
+        """Asks for the command when it leaves, so that it holds whatever came until then. For what
+        happens for every delta: it takes no task and no future."""
+        self._pending.append(call)
+        if not self._busy:
+            self._busy = True
+            # Not at once: what else came in this turn of the loop goes with it.
+            self._soon(self._flush)
 
     async def call(self, script: Script, keys: list[str], args: list[Any]) -> Any:
         """The script's reply. Waits as long as Redis is away, or shuts us out. Raises StoreRefused
@@ -103,63 +85,55 @@ class GroupCommit:
 
     async def command(self, *args: Any) -> Any:
         """The reply of a plain command, on the same terms and as redis-py shapes it."""
-        reply = await self._reply_to(list(args), None)
+        reply = await self._reply_to(args, None)
         shape = self._client.response_callbacks.get(args[0])
         return reply if shape is None else shape(reply)
 
     async def close(self) -> None:
         """Give up what is pending and close the connection."""
-        self._busy = True
+        self._busy = self._closed = True
         for coming in (self._timer, self._due, self._opening):
             if coming is not None:
                 coming.cancel()
         for call in (*self._flying, *self._pending):
-            if call.future is not None:
+            if isinstance(call, Awaited):
                 call.future.cancel()
         self._flying, self._pending = [], []
         if self._lane is not None:
             self._lane.close()
         await self._client.aclose()
 
-    async def _reply_to(self, command: list[Any], script: Script | None) -> Any:
+    async def _reply_to(self, command: tuple[Any, ...], script: Script | None) -> Any:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._put(_Call(lambda: command, script, partial(_settle, future), future))
+        self.send(Awaited(command, script, future))
         return await future
-
-    def _put(self, call: _Call) -> None:
-        self._pending.append(call)
-        if not self._busy:
-            self._busy = True
-            # Not at once: what else came in this turn of the loop goes with it.
-            self._due = self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Send what is pending, a batch of it; while it is under way, the next collects."""
+        if self._due is not None or self._closed:
+            return
         lane = self._lane
         if lane is None:
             self._opening = self._loop.create_task(self._open())
             return
-        packed, size, taken = [], 0, 0
-        for call in self._pending:
-            taken += 1
-            if call.is_forgotten:
-                continue
+        calls, self._pending = self._pending, []
+        packed = []
+        for call in calls:
             try:
-                call.command = call.command or call.make()
-                packed.append(lane.pack(call.command))
+                if (command := call.command()) is None:
+                    continue
+                packed.append(lane.pack(command))
             except Exception as error:
                 # What can not be sent fails its own stream and no other.
                 call.done(error)
                 continue
             self._flying.append(call)
-            size += len(packed[-1])
-            if size > _BATCH_BYTES:
-                break
-        del self._pending[:taken]
+        if len(packed) > _FEW:
+            self._shorten(packed)
         if not packed:
             self._busy = bool(self._pending)
             if self._busy:
-                self._due = self._loop.call_soon(self._flush)
+                self._soon(self._flush)
             return
         self._sent_at = time.monotonic()
         self._unmeasured -= 1
@@ -169,12 +143,22 @@ class GroupCommit:
             self._timer = self._loop.call_later(_REPLY_S, self._look)
         lane.send(packed)
 
+    def _shorten(self, packed: list[Any]) -> None:
+        """Leave what is beyond the bytes of one batch for the next."""
+        size = 0
+        for number, each in enumerate(packed, 1):
+            size += len(each)
+            if size > _BATCH_BYTES:
+                self._pending[:0] = self._flying[number:]
+                del self._flying[number:], packed[number:]
+                return
+
     def _replied(self, replies: list[Any]) -> None:
         flying, self._flying = self._flying, []
         if self._unmeasured < 0:
             self._unmeasured = SAMPLED - 1
             self._times.observe(time.monotonic() - self._sent_at)
-        again: list[_Call] = []
+        again: list[Call] = []
         lacking: set[Script] = set()
         for call, reply in zip(flying, replies, strict=True):
             if not isinstance(reply, Exception):
@@ -191,7 +175,7 @@ class GroupCommit:
             if (forbidden := next(filter(forbids, replies), None)) is not None:
                 _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
             # Behind nothing of their own stream: a stream has one append in flight at most.
-            self._pending[:0] = [*map(_loading, lacking), *again]
+            self._pending[:0] = [*map(Loading, lacking), *again]
             if not lacking:
                 self._meters.unreachable.add()
             self._retry(at_once=bool(lacking))
@@ -211,8 +195,8 @@ class GroupCommit:
             pending=len(self._flying) + len(self._pending),
         )
         self._meters.unreachable.add()
-        waited_for = (call for call in (*self._flying, *self._pending) if not call.is_forgotten)
-        self._pending, self._flying = list(waited_for), []
+        waited_for = [call for call in (*self._flying, *self._pending) if not is_forgotten(call)]
+        self._pending, self._flying = waited_for, []
         if self._pending:
             self._busy = True
             self._retry()
@@ -225,10 +209,12 @@ class GroupCommit:
             self._flush()
             return
         pause_s = min(_LONGEST_PAUSE_S, 0.05 * 2**self._tries) * random.uniform(0.5, 1)  # noqa: S311
-        if self._due is not None:
-            # The connection went just before a batch: two flushes would send one beside the other.
-            self._due.cancel()
-        self._due = self._loop.call_later(pause_s, self._flush)
+        if self._due is None:
+            self._due = self._loop.call_later(pause_s, self._again)
+
+    def _again(self) -> None:
+        self._due = None
+        self._flush()
 
     async def _open(self) -> None:
         try:
@@ -257,20 +243,3 @@ class GroupCommit:
 
 def _waited_for(error: Exception) -> bool:
     return passes(error) or forbids(error)
-
-
-def _loading(script: Script) -> _Call:
-    return _Call(lambda: ["SCRIPT", "LOAD", script.source], None, _ignore)
-
-
-def _settle(future: asyncio.Future[Any], reply: Any) -> None:
-    if future.done():
-        return
-    if isinstance(reply, Exception):
-        future.set_exception(reply)
-    else:
-        future.set_result(reply)
-
-
-def _ignore(_: Any) -> None:
-    """Whether a script could be loaded shows when it is called."""

@@ -26,6 +26,8 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
+from worker.direct import Direct, source_of
+
 #: Told the replies of a batch, in order; an error reply is an exception among them.
 Replied = Callable[[list[Any]], None]
 #: Told once that no reply will come any more.
@@ -41,7 +43,7 @@ _ERRORS: dict[str, type[ResponseError]] = {
 class Lane(Protocol):
     """One batch is under way at most."""
 
-    def pack(self, command: list[Any]) -> Any:
+    def pack(self, command: tuple[Any, ...]) -> Any:
         """The command as `send` takes it. Raises for what can not be sent."""
 
     def send(self, packed: list[Any]) -> None: ...
@@ -67,18 +69,19 @@ class SocketLane(asyncio.BufferedProtocol):
         self._reader = hiredis.Reader(protocolError=InvalidResponse, replyError=_error)
         self._expected = 0
         self._replies: list[Any] = []
-        # Kept for all reads, for the reason `Wire.buffer` gives.
         self._buffer = memoryview(bytearray(64 * 1024))
         # Kept, since a stream writer that is collected closes its socket.
         self._writer = connection._writer
         connection._writer = connection._reader = None
         self._transport: asyncio.Transport = self._writer.transport
         self._transport.set_protocol(self)
+        self._source = source_of(self._transport, self._received)
+        if self._source is not self._transport:
+            self._transport.pause_reading()
+            self._source.resume_reading()
 
-    @staticmethod
-    def pack(command: list[Any]) -> bytes:
-        packed: bytes = hiredis.pack_command(tuple(command))
-        return packed
+    #: The library's own function: a delta passes here.
+    pack: Callable[[tuple[Any, ...]], bytes] = staticmethod(hiredis.pack_command)
 
     def send(self, packed: list[Any]) -> None:
         self._expected = len(packed)
@@ -86,6 +89,7 @@ class SocketLane(asyncio.BufferedProtocol):
 
     def close(self, error: Exception | None = None) -> None:
         lost, self._lost = self._lost, _ignore
+        self._source.pause_reading()
         self._transport.abort()
         if error is not None:
             lost(error)
@@ -94,19 +98,30 @@ class SocketLane(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._reader.feed(bytes(self._buffer[:nbytes]))
+        self._received(bytes(self._buffer[:nbytes]))
+
+    def _received(self, data: bytes) -> None:
+        self._reader.feed(data)
         replies = self._replies
         try:
-            while (reply := self._reader.gets()) is not False:
+            while len(replies) < self._expected:
+                if (reply := self._reader.gets()) is False:
+                    return
                 replies.append(reply)
         except RedisError as error:
             self.close(RedisConnectionError(str(error)))
             return
-        if replies and len(replies) >= self._expected:
-            self._replies = []
-            self._replied(replies)
+        if not replies:
+            # Nothing was asked.
+            return
+        self._replies, self._expected = [], 0
+        replied = self._replied
+        replied(replies)
 
     def connection_lost(self, error: Exception | None) -> None:
+        if isinstance(self._source, Direct):
+            self._source.pause_reading()
+            error = error or self._source.error
         lost, self._lost = self._lost, _ignore
         lost(error or RedisConnectionError("the server closed the connection"))
 
@@ -119,7 +134,7 @@ class PipelineLane:
         self._running: asyncio.Task[None] | None = None
 
     @staticmethod
-    def pack(command: list[Any]) -> list[Any]:
+    def pack(command: tuple[Any, ...]) -> tuple[Any, ...]:
         for part in command:
             if isinstance(part, str):
                 part.encode()

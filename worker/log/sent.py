@@ -10,40 +10,65 @@ from array import array
 
 from worker.log import entries
 
+#: Document and check of entries that follow each other, as the script takes them.
+Documents = list[bytes]
+
 
 class Sent:
-    """Numbered from 0, which is the entry the claim wrote."""
+    """Numbered from 0, which is the entry the claim wrote.
 
-    __slots__ = ("_checks", "_documents", "_ends")
+    What the next append begins with is there ready-made: id and check of the last entry, and the id
+    of the one behind it.
+    """
 
-    def __init__(self, first: bytes) -> None:
+    __slots__ = (
+        "_attempt",
+        "_checks",
+        "_documents",
+        "_ends",
+        "_last",
+        "count",
+        "last_check",
+        "last_id",
+        "next_id",
+    )
+
+    def __init__(self, attempt: int, first: bytes) -> None:
+        self._attempt = attempt
+        self._last = entries.check_of_first(first)
         self._documents = bytearray(first)
         self._ends = array("Q", [len(first)])
-        self._checks = array("L", [entries.check_of_first(first)])
-
-    def __len__(self) -> int:
-        return len(self._ends)
+        self._checks = array("L", [self._last])
+        #: Of all so far.
+        self.count = 1
+        self.last_check = b"%d" % self._last
+        self.last_id, self.next_id = b"%d-0" % attempt, b"%d-1" % attempt
 
     def checked(self, entry: entries.Entry) -> tuple[bytes, int]:
         """The entry as it would stand behind the last one, and its check."""
         payload = entries.encode(entry)
-        return payload, entries.check_behind(payload, self._checks[-1])
+        return payload, entries.check_behind(payload, self._last)
 
-    def add(self, entry: entries.Entry) -> None:
+    def add(self, entry: entries.Entry) -> Documents:
         payload = entries.encode(entry)
+        self._last = last = entries.check_behind(payload, self._last)
         self._documents += payload
         self._ends.append(len(self._documents))
-        self._checks.append(entries.check_behind(payload, self._checks[-1]))
+        self._checks.append(last)
+        self.count += 1
+        self.last_check = check = b"%d" % last
+        self.last_id, self.next_id = self.next_id, b"%d-%d" % (self._attempt, self.count)
+        return [payload, check]
 
     def check(self, seq: int) -> int:
         return self._checks[seq]
 
-    def since(self, seq: int) -> list[bytes | int]:
-        """Document and check of every entry from `seq` on, as the script takes them."""
-        parts: list[bytes | int] = []
+    def since(self, seq: int) -> Documents:
+        """Every entry from `seq` on."""
+        parts: Documents = []
         begin = self._ends[seq - 1] if seq else 0
-        for place in range(seq, len(self._ends)):
+        for place in range(seq, self.count):
             end = self._ends[place]
-            parts += bytes(self._documents[begin:end]), self._checks[place]
+            parts += bytes(self._documents[begin:end]), b"%d" % self._checks[place]
             begin = end
         return parts

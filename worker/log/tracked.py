@@ -139,7 +139,7 @@ class TrackedReads:
         self._unsent = []
         self._sent.extend(wants)
         self.reads += len(wants)
-        lane.send([lane.pack(want.command) for want in wants])
+        lane.send([lane.pack(tuple(want.command)) for want in wants])
 
     def _heard(self, replies: list[Any]) -> None:
         try:

@@ -18,11 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from worker.errors import Fenced, LogGone
 from worker.log import entries
 from worker.log.commit import GroupCommit
-from worker.log.cursor import START, Cursor
-from worker.log.sent import Sent
+from worker.log.mending import APPEND, Mending
+from worker.log.sent import Documents, Sent
 from worker.log.stored import Stored
 from worker.store.keys import JobKeys
 from worker.store.scripts import Script, script
@@ -30,13 +29,22 @@ from worker.store.scripts import Script, script
 #: Fields of the record that change in the same step.
 Fields = Mapping[str, str | bytes | int]
 
-_APPEND = script("worker.log", "append")
 _SEAL = script("worker.log", "seal")
 _HAND_BACK = script("worker.log", "hand_back")
 
 
+#: The digest takes so many bytes at once: that costs little more than a few.
+_DIGEST_BYTES = 4096
+
+
 class Writer:
-    """Use from one event loop. `text` and `thinking` never wait; `room` is the backpressure."""
+    """Use from one event loop. `text` and `thinking` never wait; `room` is the backpressure.
+
+    It is also the call of its own append (`worker.log.commit.Call`): nearly every append is
+    answered 1, and neither a task nor a future is made for one that is.
+    """
+
+    script = APPEND
 
     def __init__(
         self,
@@ -56,64 +64,76 @@ class Writer:
         self._commit = commit
         self._keys = keys
         self._where = [keys.log, keys.record]
-        self._begun = _APPEND.command(self._where, [])
+        self._begun = tuple(map(_packed, APPEND.command(self._where, [])))
         self._attempt = attempt
-        self._sent = Sent(first)
-        #: What is to be sent: text, and notes between its pieces.
-        self._parts: list[str | entries.Note] = []
+        self._sent = Sent(attempt, first)
+        self._lacking = Mending(commit, self._where, attempt, self._sent, kept)
+        #: What is to be sent: pieces of text, and those before a note with that note.
+        self._parts: list[str] = []
+        self._noted: list[tuple[list[str], entries.Note]] = []
+        #: Bytes of text that are not in the log yet, and how many may be.
         self._text_bytes = 0
         self._buffer_bytes = buffer_bytes
+        #: False when `room` would wait or raise.
+        self.has_room = True
         self._tokens = self._tokens_shown = 0
         self._digest = hashlib.sha256(said.encode())
+        #: What the digest has not been told yet.
+        self._undigested = bytearray()
         self._resume = b""
-        #: An append is under way: its bytes of text, where the response can be taken up behind it,
-        #: and when its text came if that is to be timed.
+        #: An append is under way, or nothing more is appended.
         self._busy = False
+        #: Something has come since the append under way left.
+        self._more = False
+        #: That append; its bytes of text, where the response can be taken up behind it, and when
+        #: its text came if that is to be timed.
+        self._command: tuple[Any, ...] = ()
         self._flying = (0, b"", 0.0)
         self._mending: asyncio.Task[None] | None = None
-        self._moved = asyncio.Event()
+        self._moved: asyncio.Future[None] | None = None
         #: `timed`: when the text came that is to be timed; 0: none is.
         self._stored, self.timed = stored, 0.0
         self._failed: Exception | None = None
-        #: What the log ends with before `<attempt>-0`, should the store have lost that too.
-        self._before = START
-        self._kept = kept
         #: Characters of text, those of `said` included.
         self.length = len(said)
+        #: How many of them are in entries.
+        self._entered = len(said)
 
     def text(self, delta: str) -> None:
         """Append visible text. Unpaired surrogates, which no store can hold, become U+FFFD."""
-        data = delta.encode("utf-8", "surrogatepass")
-        if b"\xed" in data:
-            data = delta.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-            delta = data.decode()
-        self._digest.update(data)
+        try:
+            data = delta.encode()
+        except UnicodeEncodeError:
+            delta = delta.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            data = delta.encode()
+        self._undigested += data
+        if len(self._undigested) >= _DIGEST_BYTES:
+            self._digest.update(self._undigested)
+            self._undigested.clear()
         self._parts.append(delta)
         self._text_bytes += len(data)
         self.length += len(delta)
-        self._wake()
+        if self._text_bytes > self._buffer_bytes:
+            self.has_room = False
+        self._stir()
 
     def note(self, what: str, name: str) -> None:
         """Tell readers what the text so far is enough for."""
-        self._parts.append(entries.Note(offset=self.length, what=what, name=name))
-        self._wake()
+        self._noted.append((self._parts, entries.Note(offset=self.length, what=what, name=name)))
+        self._parts = []
+        self._stir()
 
     def thinking(self, tokens: int) -> None:
         """Tell readers how many reasoning tokens this attempt has brought so far."""
         if tokens != self._tokens:
             self._tokens = tokens
-            self._wake()
+            self._stir()
 
     def resumable(self, point: bytes) -> None:
         """Where the provider's response can be taken up behind all text so far. It is stored in
         the same step as that text, so it never points before or behind what the log has."""
         self._resume = point
-        self._wake()
-
-    @property
-    def has_room(self) -> bool:
-        """False when `room` would wait or raise."""
-        return self._failed is None and self._text_bytes <= self._buffer_bytes
+        self._stir()
 
     async def room(self) -> None:
         """Wait while more text is pending than one stream may hold. Raises like `flush`."""
@@ -122,8 +142,7 @@ class Writer:
 
     async def flush(self) -> None:
         """Wait until everything is in the log. Raises Fenced, LogGone, or what Redis answered."""
-        self._wake()
-        while self._failed or self._busy:
+        while self._busy:
             await self._progress()
 
     async def seal(
@@ -138,6 +157,7 @@ class Writer:
         """Flush, then close the log for good and end the record. `ages_s`: how long log, record and
         tombstone are kept. Raises Fenced or LogGone."""
         await self.flush()
+        self._digest.update(self._undigested)
         end = entries.End(
             offset=self.length,
             outcome=outcome,
@@ -172,128 +192,95 @@ class Writer:
     async def _last(self, closing: Script, entry: entries.Entry, args: list[Any]) -> None:
         """Put the attempt's last entry behind everything else, with what its script changes."""
         payload, check = self._sent.checked(entry)
-        seq, where = len(self._sent), [*self._where, self._keys.tombstone]
+        seq, where = self._sent.count, [*self._where, self._keys.tombstone]
         while True:
-            placed = [*self._place(seq), payload, check, *args]
+            placed = [*self._lacking.place(seq), self._attempt, seq, payload, check, *args]
             reply = await self._commit.call(closing, where, placed)
-            if reply == 1 or (missing := self._missing_from(reply, check)) > seq:
+            if reply == 1 or (missing := self._lacking.missing_from(reply, check)) > seq:
                 return
-            await self._append(missing)
+            await self._lacking.append(missing)
 
-    def _wake(self) -> None:
-        if not self._busy and self._failed is None and self._pending():
-            self._send()
+    def command(self) -> tuple[Any, ...]:
+        """The append that leaves now, with all that is there to append."""
+        if not self._command:
+            sent, point = self._sent, self._resume
+            begun = (*self._begun, sent.last_id, sent.last_check, sent.next_id, point)
+            self._flying = self._text_bytes, point, self.timed
+            self._command = (*begun, *self._take())
+            self._resume, self.timed, self._more = b"", 0.0, False
+        return self._command
 
-    def _pending(self) -> bool:
-        return bool(self._parts or self._resume) or self._tokens != self._tokens_shown
-
-    async def _progress(self) -> None:
-        if self._failed is not None:
-            raise self._failed
-        self._moved.clear()
-        await self._moved.wait()
-
-    def _send(self) -> None:
-        """Append what is pending. Nearly every append is one call with the reply 1: that one takes
-        a callback, and no task is made before the log turns out to end elsewhere."""
-        self._busy = True
-        self._commit.send(_APPEND, self._appending, self._answered)
-
-    def _appending(self) -> list[Any]:
-        """The command of the append that leaves now, with all that is there to append."""
-        first = len(self._sent)
-        self._flying = self._take(), self._resume, self.timed
-        self._resume, self.timed = b"", 0.0
-        place, point = self._place(first), self._flying[1]
-        return [*self._begun, *place, point, *self._sent.since(first)]
-
-    def _answered(self, reply: Any) -> None:
+    def done(self, reply: Any) -> None:
         if reply != 1:
             self._mending = asyncio.create_task(self._mend(reply))
             return
         taken, _, since = self._flying
+        self._command = ()
         self._text_bytes -= taken
+        self.has_room = self._text_bytes <= self._buffer_bytes
         if since:
             self._stored(time.monotonic() - since)
-        self._busy = False
-        self._wake()
-        self._moved.set()
+        if self._more:
+            self._commit.send(self)
+        else:
+            self._busy = False
+        if self._moved is not None:
+            self._move()
+
+    def _stir(self) -> None:
+        """Something is there to append: it leaves behind the append under way."""
+        if self._busy:
+            self._more = True
+        else:
+            self._busy = True
+            self._commit.send(self)
+
+    async def _progress(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+        if self._moved is None:
+            self._moved = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._moved)
+
+    def _move(self) -> None:
+        moved, self._moved = self._moved, None
+        if moved is not None:
+            moved.set_result(None)
 
     async def _mend(self, reply: Any) -> None:
         """The log ends elsewhere than it should: bring what it lacks, or find that it is lost."""
         try:
-            await self._append(self._missing_from(reply), self._flying[1])
+            await self._lacking.append(self._lacking.missing_from(reply), self._flying[1])
         except Exception as error:
-            self._failed = error
-        self._answered(1)
+            self._failed, self.has_room = error, False
+            self._move()
+        else:
+            self.done(1)
 
-    def _take(self) -> int:
-        """Make entries of what is pending; the number of text bytes taken."""
-        taken, parts, self._parts = self._text_bytes, self._parts, []
-        offset = self.length - sum([len(part) for part in parts if isinstance(part, str)])
+    def _take(self) -> Documents:
+        """Make entries of what is pending."""
+        if not self._noted and self._tokens == self._tokens_shown:
+            return self._say()
+        taken: Documents = []
         if self._tokens != self._tokens_shown:
-            self._sent.add(entries.Thinking(offset=offset, tokens=self._tokens))
+            taken += self._sent.add(entries.Thinking(offset=self._entered, tokens=self._tokens))
             self._tokens_shown = self._tokens
-        texts: list[str] = []
-        for part in parts:
-            if isinstance(part, str):
-                texts.append(part)
-            else:
-                offset, texts = self._say(texts, offset), []
-                self._sent.add(part)
-        self._say(texts, offset)
-        return taken
+        parts, noted, self._noted = self._parts, self._noted, []
+        for self._parts, note in noted:
+            taken += self._say()
+            taken += self._sent.add(note)
+        self._parts = parts
+        return [*taken, *self._say()]
 
-    def _say(self, texts: Sequence[str], offset: int) -> int:
-        """Make one entry of pieces of text that follow each other; where the next begins."""
-        if text := texts[0] if len(texts) == 1 else "".join(texts):
-            self._sent.add(entries.Text(offset=offset, text=text))
-        return offset + len(text)
+    def _say(self) -> Documents:
+        """Make one entry of pieces of text that follow each other."""
+        parts, self._parts = self._parts, []
+        if not parts:
+            return []
+        text = parts[0] if len(parts) == 1 else "".join(parts)
+        offset, self._entered = self._entered, self._entered + len(text)
+        return self._sent.add(entries.Text(offset=offset, text=text))
 
-    async def _append(self, first: int, point: bytes = b"") -> None:
-        """Append the entries from seq `first` on, and whatever the log turns out to lack."""
-        while first < len(self._sent) or point:
-            upto = len(self._sent)
-            if first == 0:
-                await self._restore()
-            args = [*self._place(first), point, *self._sent.since(first)]
-            reply = await self._commit.call(_APPEND, self._where, args)
-            first = upto if reply == 1 else self._missing_from(reply)
-            if reply == 1:
-                point = b""
 
-    async def _restore(self) -> None:
-        """Append what the store has lost of the entries this attempt goes on from."""
-        for each in self._kept:
-            if each.at <= self._before or each.check is None:
-                continue
-            place = [str(self._before), "", each.at.attempt, each.at.seq]
-            args = [*place, b"", each.payload, each.check]
-            reply = await self._commit.call(_APPEND, self._where, args)
-            if reply != 1 and self._missing_from(reply) > 0:
-                return
-            self._before = max(self._before, each.at)
-
-    def _place(self, seq: int) -> tuple[str, int | str, int, int]:
-        """What a script needs to put an entry behind ours: predecessor, its check, own id."""
-        if seq:
-            return f"{self._attempt}-{seq - 1}", self._sent.check(seq - 1), self._attempt, seq
-        return str(self._before), "", self._attempt, seq
-
-    def _missing_from(self, reply: Any, closing: int | None = None) -> int:
-        """The first seq of ours that the log lacks. `reply`: the entry it ends with; `closing`: the
-        check of an entry that stands behind all that were sent."""
-        if isinstance(reply, Exception):
-            raise reply
-        if not reply:
-            raise LogGone("the log does not exist any more")
-        if reply == b"ended":
-            raise Fenced("the job was sealed by another attempt")
-        end, check = Cursor.parse(reply[0]), reply[1]
-        if end.attempt < self._attempt:
-            self._before = end
-            return 0
-        ours = self._sent.check(end.seq) if end.seq < len(self._sent) else closing
-        if end.attempt > self._attempt or check != str(ours).encode():
-            raise Fenced(f"attempt {end.attempt} owns the job; this was attempt {self._attempt}")
-        return end.seq + 1
+def _packed(part: str | int) -> bytes:
+    return str(part).encode()

@@ -27,9 +27,9 @@ class Script:
         self.source = source
         self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
 
-    def command(self, keys: list[str], args: list[Any]) -> list[Any]:
+    def command(self, keys: list[str], args: list[Any]) -> tuple[Any, ...]:
         """The EVALSHA command, for a pipeline whose owner handles NOSCRIPT."""
-        return ["EVALSHA", self.sha, len(keys), *keys, *args]
+        return ("EVALSHA", self.sha, len(keys), *keys, *args)
 
     def whole(self, keys: list[str], args: list[Any]) -> list[Any]:
         """The EVAL command: longer, and never refused."""

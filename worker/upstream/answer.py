@@ -8,6 +8,7 @@ failure of the connection, and `conclude` the end of the client's patience after
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Protocol
 
 from worker.upstream.bodies import Body, body_of, is_event_stream
@@ -31,6 +32,11 @@ class Dialect(Protocol):
     def notes(self) -> Counter[str]: ...
     @property
     def grace_s(self) -> float | None: ...
+    @property
+    def lone(self) -> Callable[[bytes], Happening | None] | None:
+        """Says what the data of an event bring that has one kind of news and nothing beside it;
+        None, and nothing has changed, for any other, which `feed` must be given."""
+
     def feed(self, events: list[Event]) -> list[Happening]: ...
     def whole(self, body: bytes) -> list[Happening]: ...
     def tail(self, event: Event) -> list[Happening]: ...
@@ -56,9 +62,18 @@ class Answer:
         self._body: Body | None = None
         self._begun = b""
         self._json = bytearray()
+        #: What says what the data of one usual event bring, None for those of any other; None when
+        #: what comes next must be given to `feed`, whatever it is.
+        self.usual: Callable[[bytes], Happening | None] | None = None
 
     def feed(self, data: bytes) -> list[Happening]:
         """What these bytes bring, the end included when they are the end."""
+        happenings = self._fed(data)
+        plain = self._body is Body.EVENTS and self._inflate is None and self._decoder.fresh
+        self.usual = self.dialect.lone if plain and not self.over else None
+        return happenings
+
+    def _fed(self, data: bytes) -> list[Happening]:
         if self._inflate is not None:
             data = self._unpacked(self._inflate, data)
         if self._body is not Body.EVENTS:
@@ -105,7 +120,7 @@ class Answer:
 
     def conclude(self) -> list[Happening]:
         """Nothing more will come: the last happenings, if the end was earned."""
-        self.over = True
+        self.over, self.usual = True, None
         try:
             return self.dialect.finish()
         except UpstreamFailure as failure:
@@ -141,7 +156,7 @@ class Answer:
         return []
 
     def _fail(self, failure: UpstreamFailure) -> None:
-        self.over = True
+        self.over, self.usual = True, None
         self.failed = self.failed or failure
 
 

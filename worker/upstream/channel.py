@@ -24,6 +24,11 @@ class Channel:
     def spoke(self) -> bool:
         return self._chars > 0 or bool(self._half)
 
+    @property
+    def is_between(self) -> bool:
+        """False while half a character is held back."""
+        return not self._half
+
     def say(self, text: str, *, rough: bool = False) -> str:
         """What of `text` can be handed on now. `rough`: it may hold halves of characters."""
         if rough or self._half:

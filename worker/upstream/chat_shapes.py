@@ -36,6 +36,11 @@ class Delta(msgspec.Struct, gc=False):
     tool_calls: list[Call] | None = None
     function_call: Function | None = None
 
+    def details(self) -> str:
+        """The readable text of `reasoning_details`."""
+        raw = self.reasoning_details
+        return "" if raw is NO_DETAILS else text_of_details(msgspec.json.decode(raw))
+
 
 class InputDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
@@ -72,6 +77,30 @@ class Choice(msgspec.Struct, gc=False):
     message: Delta | None = None
     finish_reason: str | None = None
     usage: Tally | None = None
+
+
+class LoneDelta(msgspec.Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class LoneChoice(msgspec.Struct, gc=False):
+    delta: LoneDelta
+    finish_reason: None = None
+    usage: None = None
+
+
+class LoneChunk(msgspec.Struct, gc=False):
+    """A chunk that has new text or new reasoning, or neither, and nothing beside it."""
+
+    choices: Annotated[list[LoneChoice], msgspec.Meta(min_length=1, max_length=1)]
+    usage: None = None
+    error: None = None
 
 
 class Chunk(msgspec.Struct, gc=False):

@@ -16,9 +16,9 @@ _TRAILER_BYTES = 64 * 1024
 
 class Chunked:
     """Reads one body. `over`: its last chunk was there; `rest` is then what came behind it.
-    `broken`: what came behind the pieces so far is no chunk."""
+    `broken`: what came behind the pieces so far is no chunk. `fresh`: a chunk comes next."""
 
-    __slots__ = ("_left", "broken", "over", "rest")
+    __slots__ = ("_left", "broken", "fresh", "over", "rest")
 
     def __init__(self) -> None:
         self.over = self.broken = False
@@ -26,6 +26,7 @@ class Chunked:
         self.rest = b""
         #: Bytes of the current chunk that are still to come, its line end included.
         self._left = 0
+        self.fresh = True
 
     def feed(self, data: bytes) -> bytes:
         """The body's bytes among these."""
@@ -34,7 +35,9 @@ class Chunked:
             begin, size = found.end(), int(found[1], 16)
             if size and begin + size + 2 == len(data) and data.endswith(b"\r\n"):
                 return data[begin:-2]
-        return self._fed(data)
+        piece = self._fed(data)
+        self.fresh = not (self._left or self.rest or self.over or self.broken)
+        return piece
 
     def _fed(self, data: bytes) -> bytes:
         if self.rest:

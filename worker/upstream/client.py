@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
@@ -85,9 +85,7 @@ class Client:
         When `take` returns something to wait for, the stream pauses until then. `begun` is told the
         id of a chat stream, for `used`."""
         exchange, head, watch, body = await self._ask(request, key)
-        dialect = _dialect(request, body)
-        if begun is not None and isinstance(dialect, Chat):
-            take = _telling(dialect, take, begun)
+        dialect = _dialect(request, body, begun)
         limits = limits_in(head.headers)
         first: list[Happening] = [limits] if limits else []
         await follow(exchange, head, dialect, watch, key.alias, take, first)
@@ -212,24 +210,13 @@ class Client:
         return self._transport.send(method, _url(key.base_url, path), _headers(key), content)
 
 
-def _telling(dialect: Chat, take: Take, begun: Callable[[str], None]) -> Take:
-    """Tells the stream's id with the first of it that has one."""
-    told = False
-
-    def taking(happenings: list[Happening]) -> Awaitable[None] | None:
-        nonlocal told
-        if not told and dialect.response_id:
-            told = True
-            begun(dialect.response_id)
-        return take(happenings)
-
-    return taking
-
-
-def _dialect(request: Request, body: Mapping[str, Any]) -> Dialect:
+def _dialect(
+    request: Request, body: Mapping[str, Any], begun: Callable[[str], None] | None
+) -> Dialect:
     if "input" in body:
         return Responses()
-    return Chat(usage_expected="stream_options" in body, inline_thinking=request.inline_thinking)
+    expected = "stream_options" in body
+    return Chat(usage_expected=expected, inline_thinking=request.inline_thinking, begun=begun)
 
 
 def _url(base_url: str, path: str) -> str:

@@ -59,6 +59,10 @@ class Watch:
         self._headers = True
         self._bytes = self._events = self._now()
 
+    def event_came(self, at: float) -> None:
+        """One came then, by the clock of `boottime`."""
+        self._bytes = self._events = at
+
     def bytes_came(self, *, events: bool) -> None:
         self._bytes = self._now()
         if events:

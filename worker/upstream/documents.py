@@ -40,7 +40,8 @@ class Sentinel(Enum):
 
 DONE: Final = Sentinel.DONE
 
-_UNFIT = (msgspec.DecodeError, RecursionError)
+#: What a decoder raises for data that do not fit its shape.
+UNFIT = (msgspec.DecodeError, RecursionError)
 
 
 class Shape(Generic[T]):
@@ -70,7 +71,7 @@ class Documents(Generic[T]):
             payloads = b",\n".join([event.data for event in events])
             try:
                 found = self._shape.many.decode(b"[%b]" % payloads)
-            except _UNFIT:
+            except UNFIT:
                 pass
             else:
                 if len(found) == len(events):
@@ -81,12 +82,17 @@ class Documents(Generic[T]):
                 if not self._fragment:
                     documents.append(self._shape.one.decode(event.data))
                     continue
-            except _UNFIT:
+            except UNFIT:
                 pass
             documents += [_typed(found, event.name) for found in self._event(event.data)]
             if self.failed is not None:
                 break
         return documents
+
+    @property
+    def is_between(self) -> bool:
+        """Nothing of what came so far concerns what comes next."""
+        return self.failed is None and not self._fragment
 
     def completes(self, event: Event) -> bool:
         """Whether this unterminated event is nevertheless whole."""

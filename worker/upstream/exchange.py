@@ -50,6 +50,12 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._head: Head | None = None
         self._hear: Callable[[bytes], None] | None = None
+        self._hear_one: Callable[[bytes, float], bool] = _not_one
+        #: Hands on what came, or keeps it while nobody wants it. Each read goes through these, so
+        #: they are the listener's own while that may have it.
+        self.put: Callable[[bytes], None] = self._keep
+        #: Hands on a whole read if it is a usual one, and when it came; else nothing happens.
+        self.put_one: Callable[[bytes, float], bool] = _not_one
         self._paused = False
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
@@ -86,20 +92,28 @@ class Exchange:
             raise self.failure
         return b""
 
-    def listen(self, hear: Callable[[bytes], None]) -> None:
-        """Gives what came, and from now on what comes, to `hear`."""
-        self._hear = hear
+    def listen(
+        self, hear: Callable[[bytes], None], one: Callable[[bytes, float], bool] | None = None
+    ) -> None:
+        """Gives what came, and from now on what comes, to `hear`; and to `one` first whatever may
+        be a usual read, with its frame and its time: it takes all of it, or returns False."""
+        self._hear, self._hear_one = hear, one or _not_one
         self.resume()
 
     def pause(self) -> None:
         """Keep what comes for a while."""
         self._paused = True
+        self._route()
 
     def resume(self) -> None:
         """Gives what came meanwhile, in one piece."""
         self._paused = False
-        if self._pieces and self._hear is not None:
-            self._hear(self._taken())
+        if self._hear is None:
+            return
+        data = self._taken()
+        self._route()
+        if data:
+            self._hear(data)
 
     @property
     def ended(self) -> bool:
@@ -126,6 +140,7 @@ class Exchange:
     def release(self) -> None:
         """Reads on for a moment, so that the connection can be used again, and then lets go."""
         self._released = True
+        self._route()
         self._taken()
         if not self._sealed:
             self._loop.call_later(RELEASE_S, self._cancel)
@@ -134,6 +149,7 @@ class Exchange:
         """Closes the connection, unless it was released."""
         if not self._released:
             self._released = True
+            self._route()
             self._cancel()
 
     def owned_by(
@@ -151,13 +167,15 @@ class Exchange:
         """What comes, comes through this."""
         self._valve = valve
 
-    def put(self, piece: bytes) -> None:
-        """Hands on what came, or keeps it while nobody wants it."""
+    def _route(self) -> None:
         if self._released:
-            return
-        if self._hear is not None and not self._paused and not self._pieces:
-            self._hear(piece)
-            return
+            self.put, self.put_one = _drop, _not_one
+        elif self._hear is None or self._paused:
+            self.put, self.put_one = self._keep, _not_one
+        else:
+            self.put, self.put_one = self._hear, self._hear_one
+
+    def _keep(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self._waiting_bytes += len(piece)
         if self._waiting_bytes > BUFFER_BYTES and self._valve is not None:
@@ -205,6 +223,14 @@ def closed() -> UpstreamFailure:
     return UpstreamFailure(
         "the client let the connection go", kind="closed", fault="network", retryable=True
     )
+
+
+def _not_one(_: bytes, __: float) -> bool:
+    return False
+
+
+def _drop(_: bytes) -> None:
+    """The listener has gone."""
 
 
 def _wake(sleeper: asyncio.Future[None] | None) -> None:

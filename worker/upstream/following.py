@@ -17,6 +17,7 @@ from worker.upstream.encodings import inflate_for
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.happenings import Happening
+from worker.upstream.usual import event_in
 
 log = structlog.get_logger(__name__)
 
@@ -90,12 +91,14 @@ class _Course:
         self._watch = watch
         self._take = take
         self._waiting: Awaitable[None] | None = None
+        #: When the last usual event came, as long as the watch has not been told.
+        self._event_at = 0.0
         self._error: BaseException | None = None
 
     async def run(self) -> None:
         exchange, answer, watch = self._exchange, self._answer, self._watch
         if self._waiting is None:
-            exchange.listen(self._heard)
+            exchange.listen(self._heard, self._heard_one)
         while True:
             if self._error is not None:
                 raise self._error
@@ -103,19 +106,29 @@ class _Course:
                 waiting, self._waiting = self._waiting, None
                 await waiting
                 watch.resume()
-                exchange.listen(self._heard)
+                exchange.listen(self._heard, self._heard_one)
             elif answer.over:
                 break
             elif exchange.ended:
                 failure = exchange.failure
                 self.give(answer.close() if failure is None else answer.cut(failure))
-            elif not await exchange.stirred(watch.wait_s()):
+            elif not await exchange.stirred(self._wait_s()):
+                self._tell_watch()
                 if watch.patience_is_over():
                     self.give(answer.conclude())
                 else:
                     watch.check()
         if answer.failed is not None:
             raise answer.failed
+
+    def _wait_s(self) -> float:
+        self._tell_watch()
+        return self._watch.wait_s()
+
+    def _tell_watch(self) -> None:
+        if self._event_at:
+            self._watch.event_came(self._event_at)
+            self._event_at = 0.0
 
     def give(self, happenings: list[Happening]) -> None:
         """Hands on what happened; who takes it may ask for a pause."""
@@ -125,6 +138,24 @@ class _Course:
             self._waiting = self._take(happenings)
             if self._waiting is not None:
                 self._exchange.pause()
+
+    def _heard_one(self, data: bytes, at: float) -> bool:
+        """Takes a usual read, the way nearly all go."""
+        say = self._answer.usual
+        if say is None or (event := event_in(data)) is None or self._error is not None:
+            return False
+        try:
+            if (happening := say(event)) is None:
+                return False
+            self._event_at = at
+            self._waiting = self._take([happening])
+            if self._waiting is None:
+                return True
+            self._exchange.pause()
+        except BaseException as error:
+            self._error = error
+        self._exchange.stir()
+        return True
 
     def _heard(self, data: bytes) -> None:
         answer = self._answer

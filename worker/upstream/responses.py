@@ -55,6 +55,8 @@ _EVENTS = Shape(ResponseEvent)
 class Responses:
     """The state of one response, or of one that is taken up again."""
 
+    lone = None
+
     def __init__(self, *, resumed: Resumable | None = None, said: str = "") -> None:
         self.reasoning = 0
         self.visible = 0
@@ -259,16 +261,14 @@ class Responses:
             return Outcome.FILTERED, reason
         if self.visible or self._text.spoke:
             return Outcome.INCOMPLETE, reason
-        spent = self._usage.reasoning_tokens if self._usage else 0
-        thought = spent or self.reasoning
+        thought = (self._usage.reasoning_tokens if self._usage else 0) or self.reasoning
         return Outcome.INCOMPLETE, f"{reason}: no visible output, {thought} reasoning tokens"
 
     def _final_snapshot(self, response: dict[str, Any], out: list[Happening]) -> None:
         """The whole answer once more: what of it was never delivered is delivered now."""
-        items = items_of(response)
         for refusal, kind in ((False, "output_text"), (True, "refusal")):
             channel = self._refusal if refusal else self._text
-            whole = "".join(text for item in items for text in parts_of(item, kind))
+            whole = "".join(text for item in items_of(response) for text in parts_of(item, kind))
             rest = channel.rest_of(whole)
             if rest is None:
                 self.notes["snapshot_differs"] += 1

@@ -42,7 +42,6 @@ class Decoder:
 
     __slots__ = (
         "_data",
-        "_fresh",
         "_limit",
         "_line",
         "_name",
@@ -50,6 +49,7 @@ class Decoder:
         "_start",
         "_swallow_lf",
         "comments",
+        "fresh",
         "last_id",
         "retry_ms",
     )
@@ -64,14 +64,14 @@ class Decoder:
         self._swallow_lf = False
         self._open = False
         #: Nothing of what came so far concerns what comes next.
-        self._fresh = False
+        self.fresh = False
         self._data = bytearray()
         self._name = ""
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that `chunk` completes, in order."""
         if (
-            self._fresh
+            self.fresh
             and chunk.startswith(b"data: ")
             and chunk.endswith(b"\n\n")
             and chunk.count(b"\n") == 2
@@ -81,7 +81,7 @@ class Decoder:
             # Between bursts a read is one lone data line, and nothing else needs to be looked at.
             return [Event(chunk[6:-2])]
         events = self._fed(chunk)
-        self._fresh = not (
+        self.fresh = not (
             self._line or self._open or self._swallow_lf or self._start is not None or self._name
         )
         return events

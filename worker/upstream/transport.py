@@ -20,9 +20,10 @@ from settings.errors import SettingsError
 from settings.model import Clocks
 from worker.upstream.exchange import Exchange, Head, closed
 from worker.upstream.failures import UpstreamFailure, truncated
+from worker.upstream.link import Link
 from worker.upstream.proxies import Proxies
 from worker.upstream.tls import ssl_context
-from worker.upstream.wire import Link, Wire
+from worker.upstream.wire import Wire
 
 #: Below the 5 s of common servers, so that a request does not meet a connection being closed.
 IDLE_CONNECTION_S = 4.0
@@ -111,7 +112,7 @@ class Transport:
         chunked = response.headers.get("transfer-encoding", "").strip().lower() == "chunked"
         if isinstance(link, Link) and chunked and response.status_code not in (204, 304):
             exchange.through(link)
-            await link.pour(exchange.put, self._read_s)
+            await link.pour(exchange, self._read_s)
         elif isinstance(link, Link):
             link.head_is_over()
         assert isinstance(response.stream, httpx.AsyncByteStream)
