@@ -26,20 +26,10 @@ _FENCE = "```"
 _OPENING_FENCE = re.compile(r"```[\w.+-]*\s*")
 
 
-class FileStarted(msgspec.Struct, frozen=True, tag_field="type", tag="file_started"):
-    """A block began: its marker is line `line`, at `offset` characters of the answer."""
+class FileFinished(msgspec.Struct, frozen=True):
+    """A block ended; the answer goes on at its character `offset`."""
 
     path: str
-    line: int
-    offset: int
-
-
-class FileFinished(msgspec.Struct, frozen=True, tag_field="type", tag="file_finished"):
-    """A block ended with line `line`; the answer goes on at `offset`. `text` is the new file."""
-
-    path: str
-    text: str
-    line: int
     offset: int
 
 
@@ -51,15 +41,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class AnswerError(LongstreamError):
-    """The answer breaks the form in `line`, counted from 1; `path` is the block's, if any."""
+    """The answer breaks the form in `line`, counted from 1."""
 
-    def __init__(self, problem: str, line: int, path: str | None = None) -> None:
+    def __init__(self, problem: str, line: int) -> None:
         super().__init__(f"line {line} of the answer: {problem}")
-        self.problem = problem
-        self.line = line
-        self.path = path
-        #: What the same piece of the answer began or ended before.
-        self.before: tuple[FileStarted | FileFinished, ...] = ()
+        #: What the same piece of the answer ended before.
+        self.before: tuple[FileFinished, ...] = ()
 
 
 class AnswerParser:
@@ -78,11 +65,11 @@ class AnswerParser:
         self._error: AnswerError | None = None
         self._closed = False
 
-    def feed(self, text: str) -> list[FileStarted | FileFinished]:
-        """What the lines completed by `text` began or ended."""
+    def feed(self, text: str) -> list[FileFinished]:
+        """The files that the lines completed by `text` ended."""
         self._refuse_if_over()
         *complete, rest = text.split("\n")
-        events: list[FileStarted | FileFinished] = []
+        events: list[FileFinished] = []
         try:
             for piece in complete:
                 self._partial.append(piece)
@@ -93,7 +80,7 @@ class AnswerParser:
         self._partial.append(rest)
         return events
 
-    def take_rest(self) -> list[FileStarted | FileFinished]:
+    def take_rest(self) -> list[FileFinished]:
         """Take a last line that has no newline, once the answer is whole: often an end marker."""
         self._refuse_if_over()
         return self._take_line(newline=False) if any(self._partial) else []
@@ -108,65 +95,62 @@ class AnswerParser:
         self._closed = True
         return Answer(files=dict(self.files), notes="\n".join(self._notes).strip())
 
-    def _take_line(self, *, newline: bool) -> list[FileStarted | FileFinished]:
+    def _take_line(self, *, newline: bool) -> list[FileFinished]:
         raw = "".join(self._partial)
         self._partial.clear()
-        start = self._offset
         self._offset += len(raw) + newline
         self._line += 1
         line = raw.removesuffix("\r")
         if line.startswith(self._mark):
-            return self._marker(line.removeprefix(self._mark), start)
+            return self._marker(line.removeprefix(self._mark))
         if self._block is not None:
             self._content(line)
         else:
             self._note(line)
         return []
 
-    def _marker(self, words: str, start: int) -> list[FileStarted | FileFinished]:
+    def _marker(self, words: str) -> list[FileFinished]:
         if words == " end":
             return [self._finish()]
         if words.startswith(' file "'):
-            return [self._start(self._path(words.removeprefix(" file ")), start)]
+            self._start(self._path(words.removeprefix(" file ")))
+            return []
         if words == " none":
             if self._block is not None:
                 raise self._unclosed(self._block)
             self._nothing = True
             return []
-        raise self._failed("a marker says neither file, end nor none", self._open_path())
+        raise self._failed("a marker says neither file, end nor none")
 
     def _path(self, quoted: str) -> str:
         try:
             path: str = json.loads(quoted)
         except ValueError:
-            raise self._failed(
-                "the path in a marker is not a JSON string", self._open_path()
-            ) from None
+            raise self._failed("the path in a marker is not a JSON string") from None
         return path
 
-    def _start(self, path: str, start: int) -> FileStarted:
+    def _start(self, path: str) -> None:
         if self._block is not None:
             raise self._unclosed(self._block)
         source = self._sources.get(path)
         if source is None:
-            raise self._failed(f"{shown(path)} is not one of the files that were sent", path)
+            raise self._failed(f"{shown(path)} is not one of the files that were sent")
         if path in self.files:
-            raise self._failed(f"{shown(path)} has a block already", path)
+            raise self._failed(f"{shown(path)} has a block already")
         self._block = _Block(source)
-        return FileStarted(path=path, line=self._line, offset=start)
 
     def _finish(self) -> FileFinished:
         if self._block is None:
             raise self._failed("an end marker closes no block")
-        path, text = self._block.source.path, self._block.text()
-        self.files[path] = text
+        path = self._block.source.path
+        self.files[path] = self._block.text()
         self._block = None
-        return FileFinished(path=path, text=text, line=self._line, offset=self._offset)
+        return FileFinished(path, self._offset)
 
     def _content(self, line: str) -> None:
         assert self._block is not None
         if "\r" in line:
-            raise self._failed("a carriage return ends no line", self._open_path())
+            raise self._failed("a carriage return ends no line")
         self._block.lines.append(line)
 
     def _note(self, line: str) -> None:
@@ -174,15 +158,11 @@ class AnswerParser:
             raise self._failed("a marker has another boundary, or does not start its line")
         self._notes.append(line)
 
-    def _open_path(self) -> str | None:
-        return self._block.source.path if self._block is not None else None
-
     def _unclosed(self, block: _Block) -> AnswerError:
-        path = block.source.path
-        return self._failed(f"the block of {shown(path)} is not closed", path)
+        return self._failed(f"the block of {shown(block.source.path)} is not closed")
 
-    def _failed(self, problem: str, path: str | None = None) -> AnswerError:
-        self._error = AnswerError(problem, max(self._line, 1), path)
+    def _failed(self, problem: str) -> AnswerError:
+        self._error = AnswerError(problem, max(self._line, 1))
         return self._error
 
     def _refuse_if_over(self) -> None:

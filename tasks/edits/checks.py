@@ -67,7 +67,6 @@ class Result(msgspec.Struct, frozen=True):
 
     changes: tuple[Change, ...]
     refused: tuple[Verdict, ...] = ()
-    notes: str = ""
 
 
 def check(files: Sequence[SourceFile], answer: Answer, root: Path) -> Result:
@@ -82,7 +81,7 @@ def check(files: Sequence[SourceFile], answer: Answer, root: Path) -> Result:
             refused.append(Verdict(path, "refused", problem or ""))
         else:
             changes.append(Change(_verdict(source, text), source, text))
-    return Result(tuple(changes), tuple(refused), answer.notes)
+    return Result(tuple(changes), tuple(refused))
 
 
 def _refusal(source: SourceFile | None, path: str, text: str, root: Path) -> str | None:

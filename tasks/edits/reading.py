@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.edits.answer import AnswerError, AnswerParser, FileFinished, FileStarted
+from tasks.edits.answer import AnswerError, AnswerParser, FileFinished
 from tasks.edits.blocks import end_marker, file_marker, none_marker
 from tasks.edits.paths import shown
 from tasks.edits.source import SourceFile
@@ -89,9 +89,8 @@ class AnswerReading:
     def _unusable(self, error: AnswerError) -> Unusable:
         return Unusable(str(error), self._correction(error), self.corrected())
 
-    def _marks(self, events: Sequence[FileStarted | FileFinished], began: int) -> list[Mark]:
-        finished = (event for event in events if isinstance(event, FileFinished))
-        return [Mark(event.offset - began, FILE_READY, event.path) for event in finished]
+    def _marks(self, finished: Sequence[FileFinished], began: int) -> list[Mark]:
+        return [Mark(each.offset - began, FILE_READY, each.path) for each in finished]
 
     def _correction(self, error: AnswerError) -> str:
         first, last = file_marker(self._boundary, "path/of/file"), end_marker(self._boundary)
