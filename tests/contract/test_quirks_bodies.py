@@ -214,7 +214,7 @@ async def test_q27_flat_and_nested_errors_are_both_errors(
 ) -> None:
     failure, _ = await fail(client, stream(b"event: error\n" + event(data)), provider)
 
-    assert (failure.kind, failure.code) == ("provider_error", "server_error")
+    assert failure.kind == "provider_error"
     assert "oh" in str(failure)
 
 
@@ -278,7 +278,7 @@ async def test_an_error_status_with_an_event_as_its_body_is_understood(client: C
     body = event({"error": {"message": "slow down", "code": "rate_limit_exceeded"}})
 
     failure, _ = await fail(client, [plain("429 Too Many Requests", body)])
-    assert (failure.kind, failure.code) == ("rate_limited", "rate_limit_exceeded")
+    assert failure.kind == "rate_limited"
 
 
 async def test_a_compressed_error_is_understood(client: Client) -> None:

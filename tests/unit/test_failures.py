@@ -135,7 +135,7 @@ def test_a_failure_carries_the_facts_a_scheduler_needs() -> None:
 
     assert (failure.kind, failure.fault, failure.retryable) == ("rate_limited", "account", True)
     assert (failure.delay_s, failure.dimension) == (3.0, "tokens")
-    assert (failure.status, failure.request_id, failure.code) == (429, "r-1", "rate_limit_exceeded")
+    assert (failure.status, failure.request_id) == (429, "r-1")
 
 
 def test_a_provider_may_say_that_a_retry_is_of_no_use() -> None:

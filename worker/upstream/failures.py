@@ -52,7 +52,6 @@ class UpstreamFailure(LongstreamError):
         dimension: str | None = None,
         status: int | None = None,
         request_id: str | None = None,
-        code: str | None = None,
         param: str | None = None,
         sample: bytes = b"",
         limits: Limits = Limits(),  # noqa: B008
@@ -66,7 +65,6 @@ class UpstreamFailure(LongstreamError):
         self.dimension = dimension
         self.status = status
         self.request_id = request_id
-        self.code = code
         self.param = param
         self.sample = sample[:SAMPLE_BYTES]
         self.limits = limits
@@ -95,7 +93,6 @@ def failure_in_stream(body: ErrorBody) -> UpstreamFailure:
         delay_s=advice.delay_s,
         dimension=advice.dimension,
         status=body.status,
-        code=body.codes[0] if body.codes else None,
         param=body.param,
     )
 
@@ -117,7 +114,6 @@ def failure_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> U
         dimension=advice.dimension,
         status=status,
         request_id=request_id_in(headers),
-        code=error.codes[0] if error.codes else None,
         param=error.param,
         sample=b"" if error.message else body,
         limits=limits_in(headers),
