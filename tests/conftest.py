@@ -16,7 +16,7 @@ import redis.asyncio
 
 from tests.harness.fake import fake_server
 from tests.harness.valkey import Valkey
-from worker.loop import Loop
+from worker.sockets.loop import Loop
 from worker.store.connections import connect, connect_async
 
 #: A timing is no claim: on a busy machine a single example may take long.

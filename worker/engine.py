@@ -26,8 +26,8 @@ from worker.errors import StoreRefused
 from worker.job.cancel import ELSEWHERE, Closed
 from worker.ledger.purse import Purse
 from worker.log.commit import GroupCommit
-from worker.loop import new_loop
 from worker.messages.message import Message
+from worker.sockets.loop import new_loop
 from worker.store.connections import connect_async
 from worker.store.keys import job_keys
 from worker.upstream.client import Client

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from worker.direct import Direct, source_of
-from worker.loop import Loop
+from worker.sockets.direct import Direct, source_of
+from worker.sockets.loop import Loop
 
 ON = ("engine",)
 

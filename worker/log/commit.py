@@ -21,8 +21,8 @@ from redis.exceptions import NoScriptError, ResponseError, TimeoutError as Redis
 from worker.errors import StoreRefused
 from worker.log.calls import Awaited, Call, Loading, is_forgotten
 from worker.log.lanes import Lane, opened
-from worker.loop import Loop
 from worker.seeing.meters import METERS, SAMPLED, Meters
+from worker.sockets.loop import Loop
 from worker.store.connections import SOCKET_TIMEOUT_S
 from worker.store.faults import forbids, passes, words_of
 from worker.store.scripts import Script

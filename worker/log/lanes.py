@@ -26,7 +26,7 @@ from redis.exceptions import (
     TimeoutError as RedisTimeoutError,
 )
 
-from worker.direct import Direct, source_of
+from worker.sockets.direct import Direct, source_of
 
 #: Told the replies of a batch, in order; an error reply is an exception among them.
 Replied = Callable[[list[Any]], None]

@@ -1,7 +1,7 @@
 """TLS of one connection, without I/O: bytes that come are opened, bytes that go are sealed.
 
 asyncio has this too, but hands out no file to read past it: each read would go through its
-transport and six functions of its own (`worker.loop`).
+transport and six functions of its own (`worker.sockets.loop`).
 """
 
 from __future__ import annotations

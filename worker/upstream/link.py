@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 
 import httpcore
 
-from worker.direct import Direct, source_of
+from worker.sockets.direct import Direct, source_of
 from worker.upstream.chunked import Chunked
 from worker.upstream.cipher import Cipher
 from worker.upstream.clocks import boottime

@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from worker.loop import Loop, Selector
+from worker.sockets.loop import Loop, Selector
 
 #: Bytes of one read: the system's allocator keeps room for these at hand, while it fetches that for
 #: asyncio's 256 KB anew each time, which takes 14 us more than reading 400 bytes does.

@@ -1,0 +1,1 @@
+"""Bytes from a socket without detours: the event loop of the engine, and reads past transports."""
