@@ -104,19 +104,14 @@ class SocketLane(asyncio.BufferedProtocol):
         self._reader.feed(data)
         replies = self._replies
         try:
-            while len(replies) < self._expected:
-                if (reply := self._reader.gets()) is False:
-                    return
+            while (reply := self._reader.gets()) is not False:
                 replies.append(reply)
         except RedisError as error:
             self.close(RedisConnectionError(str(error)))
             return
-        if not replies:
-            # Nothing was asked.
-            return
-        self._replies, self._expected = [], 0
-        replied = self._replied
-        replied(replies)
+        if replies and len(replies) >= self._expected:
+            self._replies = []
+            self._replied(replies)
 
     def connection_lost(self, error: Exception | None) -> None:
         if isinstance(self._source, Direct):
