@@ -1,4 +1,4 @@
-"""docs/architecture.md names every room of the repository, and none that is not there."""
+"""docs/architecture.md names every room of the repository, and no page what is not there."""
 
 from __future__ import annotations
 
@@ -25,3 +25,9 @@ def test_what_the_page_names_is_there() -> None:
     assert modules
     for name in (*files, *(f"{module.replace('.', '/')}.py" for module in modules)):
         assert (ROOT / name).is_file(), name
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+def test_the_tests_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(r"`((?:unit|contract|endtoend)/\w+\.py)`", page.read_text("utf-8"))
+    assert not [name for name in named if not (ROOT / "tests" / name).is_file()]
