@@ -10,8 +10,9 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -37,7 +38,6 @@ from tasks.runs.begin import Found
 from tasks.runs.delivery import Deliverer, FileDone
 from tasks.runs.progress import Ended, Event, JobProgress, JobView, Ready
 from tasks.runs.record import Delivery, Journal
-from tasks.runs.scratch import Scratch
 from tasks.stored import store
 from worker.admission.estimates import estimate, tokens_of
 from worker.errors import StoreError, UnknownJob
@@ -46,6 +46,9 @@ from worker.log.follow import LogExpired
 from worker.log.many import tail_many
 from worker.log.view import Followed, Status
 from worker.upstream.request import Request
+
+if TYPE_CHECKING:
+    from tasks.runs.scratch import Scratch
 
 
 class Following:
@@ -111,14 +114,21 @@ class Following:
         return next((code for code in worst if code in codes), 0)
 
 
+def _judged(root: Path, delivery: Delivery) -> AbstractContextManager[Scratch | None]:
+    """Where the user's own check judges what comes, if there is one."""
+    if not delivery.check:
+        return nullcontext()
+    from tasks.runs.scratch import Scratch
+
+    return Scratch(root, delivery.check, delivery.check_s)
+
+
 def follow_run(
     found: Found, root: Path, delivery: Delivery, *, again: str, as_objects: bool, simulated: bool
 ) -> int:
     """Follow to the end, deliver, tell; the exit code."""
     settings = current()
-    check = delivery.check
-    judged = Scratch(root, check, delivery.check_s) if check else nullcontext()
-    with store() as client, judged as scratch:
+    with store() as client, _judged(root, delivery) as scratch:
         journal = Journal(client, found.run.id, settings.retention.ages_s[1])
         following = Following(found, root, delivery, journal, scratch)
         following.deliverer.sweep()

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -23,10 +23,11 @@ from tasks.edits.disk import create_or_replace, words
 from tasks.edits.leftovers import sweep
 from tasks.edits.paths import PathRefused, locate, shown
 from tasks.edits.source import SourceFile
-from tasks.runs.branch import Branch
 from tasks.runs.progress import COMPLETED, Ended, Ready
 from tasks.runs.record import Delivery
-from tasks.runs.scratch import Scratch
+
+if TYPE_CHECKING:
+    from tasks.runs.scratch import Scratch
 
 State = Literal["changed", "written", "put back", "unchanged", "doubtful", "refused", "missing"]
 
@@ -201,6 +202,8 @@ class Deliverer:
         if self._delivery.how == "patch":
             create_or_replace(Path(self._delivery.to), self.patch())
         elif self._delivery.how == "branch":
+            from tasks.runs.branch import Branch
+
             placed = Branch(self._root, self._delivery.to, run_id).place(self.changes, message)
             self.commit = placed.commit
             told = [FileDone(path, "refused", reason) for path, reason in placed.refused]

@@ -41,6 +41,7 @@ FOR_READING = frozenset(
         "rich",
         "urllib.request",
         "opentelemetry.metrics",
+        "pathspec",
         "opentelemetry.sdk.metrics",
         "redis.asyncio.client",
         "worker.seeing.redaction",
