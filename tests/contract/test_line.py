@@ -202,6 +202,17 @@ def test_what_a_dead_worker_had_not_begun_comes_back_before_its_hand_off_is_over
     assert store.sync.hget(KEYS.load, "dead") == b"1"
 
 
+@pytest.mark.parametrize("slots", [0, 1])
+def test_what_a_worker_finds_and_has_no_slot_for_wakes_another(store: Store, slots: int) -> None:
+    """One that sleeps would not find it: no lease expires any more."""
+    submit(store, "a", "b")
+    ask(store, "dead", handoff_ms=1)
+    store.sync.delete(KEYS.nudge)
+    wait_until("reclaimed", lambda: ask(store, "full", slots=slots).reclaimed)
+    assert store.sync.llen(KEYS.nudge) == 1
+    assert len(ask(store, "w2").leases) == 2 - slots
+
+
 def test_a_worker_that_shuts_down_gives_back_at_once_what_it_has_not_begun(store: Store) -> None:
     submit(store, "begun", "beginning", "not begun")
     begun, beginning, _ = ask(store, "w1").leases

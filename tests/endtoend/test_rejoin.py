@@ -14,9 +14,11 @@ from tests.harness.cluster import Cluster, attempts, read, running_on, streaming
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
 from worker.job.cancel import Cancelled, cancel
+from worker.job.records import parse_record
 from worker.job.submission import Submission
 from worker.job.submitting import submit
-from worker.job.terms import Terms
+from worker.job.terms import OnInterrupt, Terms
+from worker.ledger.spending import WORKER_LOST
 from worker.log import reader
 from worker.log.view import Attempt, Cut
 from worker.messages.message import plain_message
@@ -47,6 +49,18 @@ def intended(cluster: Cluster) -> str:
     started = [entry for entry in cluster.ledger() if entry["path"].endswith("/responses")]
     assert len(started) == 1, "a second generation was paid for"
     return str(started[0]["visible"])
+
+
+def generating(job_id: str, prompt: str, terms: Terms) -> Submission:
+    return Submission(
+        job_id=job_id,
+        task="tasks.generate",
+        model=MODEL,
+        pool="simulator",
+        label="generate",
+        message=plain_message("tasks.generate", job_id, [prompt], {"model": MODEL}),
+        terms=terms,
+    )
 
 
 @pytest.mark.timeout(120)
@@ -92,7 +106,7 @@ def test_a_full_worker_stops_the_response_of_a_job_that_is_cancelled_while_it_wa
     cluster: Cluster,
 ) -> None:
     cluster.worker("--concurrency", "1")
-    cluster.submit("Explain the wind.", "busy", MODEL)
+    cluster.submit("Explain the wind.", "busy", "sim:stall")
     wait_until("text flows", lambda: streaming(cluster, "busy"))
     stopping = cluster.worker()
     cluster.submit("Explain the snow.", "stop", MODEL)
@@ -115,20 +129,31 @@ def test_a_full_worker_stops_the_response_of_a_job_that_is_cancelled_while_it_wa
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
+def test_a_response_that_a_restart_leaves_behind_is_stopped_and_booked(cluster: Cluster) -> None:
+    workers = [cluster.worker(), cluster.worker()]
+    terms = Terms(on_interrupt=OnInterrupt.RESTART)
+    submit(cluster.client, generating("anew", "Explain the dew.", terms))
+    cluster.kill(running_on(cluster, "anew", workers))
+    text, end = read(cluster.client, "anew")
+    assert end.outcome == Outcome.COMPLETED
+
+    left, whole = [each for each in cluster.ledger() if each["path"].endswith("/responses")]
+    assert text == whole["visible"]
+    stored: Any = cluster.client.hgetall(job_keys("anew").record)
+    record = parse_record("anew", stored)
+    assert record is not None
+    first, second = record.spent
+    assert first.tokens.output == left["usage"]["completion_tokens"] < second.tokens.output
+    assert (first.wasted, first.estimated, second.wasted) == (WORKER_LOST, False, "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
 def test_a_job_that_waits_is_ended_at_its_deadline_with_every_slot_taken(cluster: Cluster) -> None:
     cluster.worker("--concurrency", "1")
-    cluster.submit("Explain the wind.", "busy", MODEL)
+    cluster.submit("Explain the wind.", "busy", "sim:stall")
     wait_until("text flows", lambda: streaming(cluster, "busy"))
-    waiting = Submission(
-        job_id="late",
-        task="tasks.generate",
-        model=MODEL,
-        pool="simulator",
-        label="generate",
-        message=plain_message("tasks.generate", "late", ["Explain the fog."], {"model": MODEL}),
-        terms=Terms(deadline_s=0.5),
-    )
-    submit(cluster.client, waiting)
+    submit(cluster.client, generating("late", "Explain the fog.", Terms(deadline_s=0.5)))
     _, end = read(cluster.client, "late")
     assert (end.outcome, end.reason) == (Outcome.EXPIRED, "its deadline has passed")
     assert cluster.client.hget(job_keys("busy").record, "state") == b"running"

@@ -86,7 +86,8 @@ local gone, reclaimed, lapse = {}, {}, first_of(workers)
 if is_stranger or lapse < now + ARGV[5] / 2 then gone = look_after_workers() end
 if #gone > 0 then take_back(gone) end
 local expiry, due = first_of(leases), first_of(delayed)
-if expiry <= now or due <= now then
+local came_back = expiry <= now or due <= now
+if came_back then
   look_after_time(reclaimed)
   expiry, due = first_of(leases), first_of(delayed)
 end
@@ -182,12 +183,11 @@ if soonest then
     redis.call('SET', alarm, string.format('%.3f %s', now + soonest, worker))
   end
 elseif room <= 0 and not is_empty then
-  -- Without a free slot it will not come: someone else has to look after what still waits.
+  -- Without a free slot it will not come: someone else has to look after what still waits, and what
+  -- came back just now, since nobody finds an expired lease any more.
   local owner = string.match(redis.call('GET', alarm) or '', '^%S+ (.*)$')
-  if owner == worker then
-    redis.call('DEL', alarm)
-    wake(nudge, 'alarm', 64)
-  end
+  if owner == worker then redis.call('DEL', alarm) end
+  if owner == worker or came_back then wake(nudge, 'alarm', 64) end
 end
 
 -- Whoever sleeps must also be up when the next lease expires or the next job falls due, and when a
