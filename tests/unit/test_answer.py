@@ -171,11 +171,49 @@ CUT = st.sampled_from([b'{"choices":[{"delta":{"cont', b'ent":"z"}}]}', b"[DONE]
 ANY = st.lists(st.one_of(DOCUMENT.map(lambda d: json.dumps(d).encode()), HALVES, CUT), max_size=8)
 
 
-@given(documents=ANY)
-def test_the_usual_way_brings_what_the_whole_way_would(documents: list[bytes]) -> None:
-    answer, happenings = read_as_it_comes(Chat(), documents)
-    whole = Answer(Chat())
-    expected = [h for d in documents for h in whole.feed(b"data: " + d + b"\n\n")]
+#: And into the events of a response.
+EVENT = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(
+            [
+                "response.output_text.delta",
+                "response.output_text.delta",
+                "response.reasoning_text.delta",
+                "response.reasoning_summary_text.delta",
+                "response.refusal.delta",
+                "response.output_text.done",
+                "response.in_progress",
+                "response.output_item.added",
+                "error",
+                "",
+            ]
+        )
+    },
+    optional={
+        "delta": st.one_of(st.just(""), WORD, st.just(7)),
+        "text": WORD,
+        "item_id": st.sampled_from(["a", "b"]),
+        "sequence_number": st.integers(0, 9),
+        "response": st.fixed_dictionaries({"id": st.just("r"), "background": st.booleans()}),
+    },
+)
+TOLD = st.lists(
+    st.one_of(EVENT.map(lambda d: json.dumps(d).encode()), CUT),
+    max_size=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "documents"), [(Chat, ANY), (Responses, TOLD)], ids=["chat", "responses"]
+)
+@given(data=st.data())
+def test_the_usual_way_brings_what_the_whole_way_would(
+    dialect: type[Chat], documents: st.SearchStrategy[list[bytes]], data: st.DataObject
+) -> None:
+    came = data.draw(documents)
+    answer, happenings = read_as_it_comes(dialect(), came)
+    whole = Answer(dialect())
+    expected = [h for each in came for h in whole.feed(b"data: " + each + b"\n\n")]
 
     assert happenings == expected
     assert (answer.over, str(answer.failed)) == (whole.over, str(whole.failed))

@@ -11,7 +11,21 @@ from worker.upstream.usual import event_in
 
 PIECES = st.lists(
     st.sampled_from(
-        [b"data: ", b"data:", b"\n", b"\n\n", b"\r", b"\r\n", b"1", b"a", b"9", b"{}", b";x", b" "]
+        [
+            b"data: ",
+            b"data:",
+            b"event: ",
+            b"\n",
+            b"\n\n",
+            b"\r",
+            b"\r\n",
+            b"1",
+            b"a",
+            b"9",
+            b"{}",
+            b";x",
+            b" ",
+        ]
     ),
     max_size=10,
 ).map(b"".join)
@@ -31,6 +45,7 @@ def slowly(read: bytes) -> list[bytes] | None:
 
 def test_one_chunk_with_one_data_line_is_it() -> None:
     assert event_in(framed(b'data: {"a":"\xc3\xa4"}\n\n')) == b'{"a":"\xc3\xa4"}'
+    assert event_in(framed(b"event: x\ndata: {}\n\n")) == b"{}"
     assert event_in(b"0A\r\ndata: {}\n\n\r\n") == b"{}"
 
 
@@ -41,7 +56,8 @@ def test_one_chunk_with_one_data_line_is_it() -> None:
         framed(b"data: a\n\n") * 2,
         framed(b"data: a\n\ndata: b\n\n"),
         framed(b"data: a\ndata: b\n\n"),
-        framed(b"event: x\ndata: a\n\n"),
+        framed(b"event: x\rdata: a\ndata: a\n\n"),
+        framed(b"event: x\ndata: a\n\n")[3:],
         framed(b"data: a\rdata: b\n\n"),
         framed(b"data: a\n") + framed(b"\n"),
         b"9\r\ndata: a\n\n\r\n" + b"x",

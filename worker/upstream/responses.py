@@ -18,8 +18,8 @@ import msgspec
 
 from worker.outcomes import Outcome
 from worker.upstream.channel import Channel
-from worker.upstream.documents import Documents, Sentinel, Shape
-from worker.upstream.error_bodies import ErrorBody, error_in
+from worker.upstream.documents import UNFIT, Documents, Sentinel, Shape
+from worker.upstream.error_bodies import error_in
 from worker.upstream.failures import UpstreamFailure, failure_in_stream, malformed, truncated
 from worker.upstream.happenings import (
     Finished,
@@ -31,10 +31,10 @@ from worker.upstream.happenings import (
     ToolCall,
     Usage,
 )
+from worker.upstream.response_endings import TERMINAL, failure_of, incomplete
 from worker.upstream.response_shapes import (
     Place,
     ResponseEvent,
-    incomplete_reason,
     items_of,
     parts_of,
     rough_event,
@@ -46,16 +46,14 @@ _TEXT = "response.output_text."
 _REFUSAL = "response.refusal."
 _THINKING = ("response.reasoning_text.", "response.reasoning_summary_text.")
 _CALLS = ("response.function_call_arguments.", "response.custom_tool_call_input.")
-_TERMINAL = {f"response.{status}": status
-             for status in ("completed", "incomplete", "failed", "cancelled", "done")}  # fmt: skip
+#: With these, an event brings one piece of news.
+_DELTAS = ("response.output_text.delta", *(f"{kind}delta" for kind in _THINKING))
 
 _EVENTS = Shape(ResponseEvent)
 
 
 class Responses:
     """The state of one response, or of one that is taken up again."""
-
-    lone = None
 
     def __init__(self, *, resumed: Resumable | None = None, said: str = "") -> None:
         self.reasoning = 0
@@ -82,6 +80,21 @@ class Responses:
     def grace_s(self) -> float | None:
         """0 once the terminal was seen, since nothing can follow it; None before."""
         return None if self._end is None else 0.0
+
+    def lone(self, data: bytes) -> Happening | None:
+        """What an event brings that is one delta of text or of reasoning; None for any other, and
+        in a background response, where each also tells where it can be taken up."""
+        if self._background or self._end is not None or not self._documents.is_between:
+            return None
+        try:
+            event = _EVENTS.one.decode(data)
+        except UNFIT:
+            return None
+        if event.type not in _DELTAS or not event.delta or not self._text.is_between:
+            return None
+        out: list[Happening] = []
+        self._event(event, out, rough=False)
+        return out[0]
 
     def feed(self, events: list[Event]) -> list[Happening]:
         """What these events bring. `Finished` is never among it; `finish` gives that."""
@@ -110,7 +123,7 @@ class Responses:
         except (msgspec.DecodeError, RecursionError):
             response = None
         out: list[Happening] = []
-        if isinstance(response, dict) and f"response.{response.get('status')}" in _TERMINAL:
+        if isinstance(response, dict) and f"response.{response.get('status')}" in TERMINAL:
             self._terminal(response["status"], response, out)
         elif error := error_in(response):
             self.failed = failure_in_stream(error)
@@ -154,8 +167,8 @@ class Responses:
             self._lifecycle(event, out)
 
     def _lifecycle(self, event: ResponseEvent, out: list[Happening]) -> None:
-        if event.type in _TERMINAL:
-            self._terminal(_TERMINAL[event.type], event.response or {}, out)
+        if event.type in TERMINAL:
+            self._terminal(TERMINAL[event.type], event.response or {}, out)
         elif event.type in ("response.output_item.added", "response.output_item.done"):
             self._item(event, out)
         elif event.type in ("response.created", "response.queued", "response.in_progress"):
@@ -252,17 +265,11 @@ class Responses:
         if status == "completed":
             self._end = (Outcome.REFUSED if self._refusal.spoke else Outcome.COMPLETED, status)
         elif status == "incomplete":
-            self._end = self._incomplete(incomplete_reason(response))
+            spent = self._usage.reasoning_tokens if self._usage else 0
+            spoke = self.visible > 0 or self._text.spoke
+            self._end = incomplete(response, spoke=spoke, thought=spent or self.reasoning)
         else:
-            self.failed = _failure(status, response)
-
-    def _incomplete(self, reason: str) -> tuple[Outcome, str]:
-        if reason == "content_filter":
-            return Outcome.FILTERED, reason
-        if self.visible or self._text.spoke:
-            return Outcome.INCOMPLETE, reason
-        thought = (self._usage.reasoning_tokens if self._usage else 0) or self.reasoning
-        return Outcome.INCOMPLETE, f"{reason}: no visible output, {thought} reasoning tokens"
+            self.failed = failure_of(status, response)
 
     def _final_snapshot(self, response: dict[str, Any], out: list[Happening]) -> None:
         """The whole answer once more: what of it was never delivered is delivered now."""
@@ -275,17 +282,6 @@ class Responses:
             elif rest:
                 self.notes["snapshot_adds"] += 1
                 self._deliver(rest, out, refusal=refusal, rough=False)
-
-
-def _failure(status: str, response: dict[str, Any]) -> UpstreamFailure:
-    if status == "cancelled":
-        return UpstreamFailure(
-            "the response was cancelled at the provider",
-            kind="cancelled",
-            fault="request",
-            retryable=False,
-        )
-    return failure_in_stream(error_in(response) or ErrorBody(codes=("server_error",)))
 
 
 def _merged(happenings: list[Happening]) -> list[Happening]:

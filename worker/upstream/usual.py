@@ -1,4 +1,4 @@
-"""The read that nearly all are: one whole chunk of a body, and in it one whole data line.
+"""The read that nearly all are: one whole chunk of a body, and in it one event of one data line.
 
 One pattern knows it; framing and decoder, between two chunks and two events, would make the same of
 it in four times the time. Anything else is theirs.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 
-_READ = re.compile(rb"([0-9a-fA-F]{1,8})\r\ndata: (.*)\n\n\r\n")
-#: What stands in the chunk beside the data: the field's name, and the end of line and event.
-_AROUND = len(b"data: \n\n")
+#: Its name may stand before the data: the documents of those that have one say it themselves.
+_READ = re.compile(rb"([0-9a-fA-F]{1,8})\r\n((?:event: .*\n)?data: (.*)\n\n)\r\n")
 
 
 def event_in(read: bytes) -> bytes | None:
@@ -18,5 +17,5 @@ def event_in(read: bytes) -> bytes | None:
     found = _READ.fullmatch(read)
     if found is None:
         return None
-    data: bytes = found[2]
-    return data if int(found[1], 16) == len(data) + _AROUND and b"\r" not in data else None
+    begin, end = found.span(2)
+    return found[3] if int(found[1], 16) == end - begin and b"\r" not in read[begin:end] else None
