@@ -3,8 +3,9 @@
 The model family's pace from a provider process, a real server, and one process that moves the
 deltas of all streams into logs: this worker's engine (real attempts on real leases; only Celery is
 left out), the floor (raw sockets, one JSON parse, pipelined XADD), and the official SDK with one
-XADD for each chunk. They run in turn; CPU is read from each process's own CPU clock, while nobody
-watches. Then two processes watch some of the logs for how old each visible delta is.
+XADD for each chunk; and this worker once more with a provider that speaks TLS. They run in turn; CPU
+is read from each process's own CPU clock, while nobody watches. Then two processes watch some of the
+logs for how old each visible delta is.
 
     python tests/benchmarks/streams.py [--quick] [--json] [--soak SECONDS]
 """
@@ -20,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.benchmarks.stream_load.contender import FLOOR, OURS, SDK, rss_bytes
+from tests.benchmarks.stream_load.contender import FLOOR, OURS, SDK, TLS, rss_bytes
 from tests.benchmarks.stream_load.run import Cost, running
 from tests.harness.benchmark import Report, Target, installed, options, table, versions
 
@@ -38,8 +39,9 @@ PIECE_S = 20.0
 def compared(turns: int, seconds: float) -> list[Cost]:
     """Every contender, in turn."""
     found: list[Cost] = []
+    names = (OURS, TLS, FLOOR, *([SDK] if installed("openai") else []))
     for turn in range(turns):
-        for name in (OURS, FLOOR, *([SDK] if installed("openai") else [])):
+        for name in names:
             _say(f"{name}, {STREAMS} streams, turn {turn + 1} of {turns}")
             with running(name, STREAMS) as run:
                 found.append(run.cost(seconds))
@@ -118,7 +120,7 @@ def shown(cost: Cost) -> dict[str, Any]:
 
 def page(costs: list[Cost], sizes: list[dict[str, Any]], soak: dict[str, Any] | None) -> str:
     """The report for people."""
-    names = [name for name in (OURS, FLOOR, SDK) if _cpu(costs, name) is not None]
+    names = [name for name in (OURS, TLS, FLOOR, SDK) if _cpu(costs, name) is not None]
     head = (f"{STREAMS} streams", *names)
     fields = {
         "CPU a visible delta, us": "cpu_us",

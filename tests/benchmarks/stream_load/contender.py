@@ -15,9 +15,10 @@ from worker.store.keys import job_keys
 ROOT = Path(__file__).parents[3]
 PACKAGE = "tests.benchmarks"
 
-OURS, FLOOR, SDK = "longstream", "floor", "openai SDK"
+OURS, TLS, FLOOR, SDK = "longstream", "longstream over TLS", "floor", "openai SDK"
 _MODULES = {
     OURS: "stream_load.ours",
+    TLS: "stream_load.ours",
     FLOOR: "stream_load.floor",
     SDK: "stream_load.official",
 }
@@ -29,7 +30,7 @@ def job_of(stream: int, generation: int) -> str:
 
 
 def log_of(contender: str, stream: int, generation: int = 0) -> str:
-    if contender == OURS:
+    if contender in (OURS, TLS):
         return job_keys(job_of(stream, generation)).log
     return f"{contender}:{stream}"
 
@@ -77,8 +78,9 @@ class Child:
         return line
 
 
-def contender(name: str, redis_path: str, provider: str, streams: int) -> Child:
-    return Child(_MODULES[name], redis_path, provider, streams)
+def contender(name: str, redis_path: str, provider: str, streams: int, *roots: Path) -> Child:
+    """`roots`: whom to trust, where the provider speaks TLS."""
+    return Child(_MODULES[name], redis_path, provider, streams, *roots)
 
 
 def cpu_s(pid: int) -> float:

@@ -4,7 +4,7 @@ Jobs are submitted, granted, started, claimed, streamed, sealed and settled as i
 the message that carries a granted job from the line to the engine is left out, and the heartbeat,
 since leases last longer than the run. A job that ends makes room for a new one.
 
-    python -m tests.benchmarks.stream_load.ours REDIS_SOCKET PROVIDER_URL STREAMS
+    python -m tests.benchmarks.stream_load.ours REDIS_SOCKET PROVIDER_URL STREAMS [ROOTS]
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ REQUEST = Request(model="m", messages=(Message("user", "?"),))
 _DAY_S = 86_400
 
 
-def settings_for(redis_path: str, provider: str) -> Settings:
+def settings_for(redis_path: str, provider: str, *roots: str) -> Settings:
     key = Key(alias="k", provider="simulator", base_url=provider, secret=Secret("s"), account="k")
     return Settings(
         redis_url=f"unix://{redis_path}",
+        ca_bundle=roots[0] if roots else None,
         pools={"p": Pool(name="p", keys=(key,))},
         accounts={"k": Account(name="k", streams=100_000)},
         worker=WorkerSettings(concurrency=2000, lease_s=_DAY_S, handoff_s=_DAY_S),
@@ -110,15 +111,15 @@ class Jobs:
             print(f"failed: {error!r}", file=sys.stderr, flush=True)
 
 
-def main(redis_path: str, provider: str, streams: int) -> None:
+def main(redis_path: str, provider: str, streams: int, *roots: str) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     # As the worker's command does: what is loaded stays, and is no business of the collector.
     gc.freeze()
-    jobs = Jobs(settings_for(redis_path, provider))
+    jobs = Jobs(settings_for(redis_path, provider, *roots))
     jobs.begin(range(streams))
     print("ready", flush=True)
     sys.stdin.read()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])

@@ -3,13 +3,14 @@
 It announces its port on stdout and answers each line of stdin with what it has sent so far. It
 ends when its stdin does. A stream whose client does not read is held up, and counted as such.
 
-    python -m tests.benchmarks.stream_load.provider LIFE_S    0: streams never end
+    python -m tests.benchmarks.stream_load.provider LIFE_S [CERTIFICATE]    0: streams never end
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import sys
 from typing import Any
 
@@ -111,12 +112,19 @@ class Stream(asyncio.Protocol):
             self._counts.open -= 1
 
 
-async def main(life_s: float) -> None:
+async def main(life_s: float, *certificate: str) -> None:
     loop = asyncio.get_running_loop()
     counts = Counts()
-    server = await loop.create_server(lambda: Stream(counts, life_s), "127.0.0.1", 0, backlog=4096)
+    context = None
+    if certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*certificate)
+    server = await loop.create_server(
+        lambda: Stream(counts, life_s), "127.0.0.1", 0, backlog=4096, ssl=context
+    )
     port = server.sockets[0].getsockname()[1]
-    print(json.dumps({"url": f"http://127.0.0.1:{port}/v1"}), flush=True)
+    scheme = "http" if context is None else "https"
+    print(json.dumps({"url": f"{scheme}://127.0.0.1:{port}/v1"}), flush=True)
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while await reader.readline():
@@ -129,4 +137,4 @@ if __name__ == "__main__":
         from uvloop import run
     except ImportError:
         from asyncio import run
-    run(main(float(sys.argv[1])))
+    run(main(float(sys.argv[1]), *sys.argv[2:]))

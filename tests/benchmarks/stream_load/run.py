@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.stream_load.contender import OURS, SDK, Child, contender, cpu_s, rss_bytes
+import trustme
+
+from tests.benchmarks.stream_load.contender import (
+    OURS,
+    SDK,
+    TLS,
+    Child,
+    contender,
+    cpu_s,
+    rss_bytes,
+)
 from tests.harness.valkey import Valkey
 from worker.store.connections import connect
 
@@ -128,11 +138,10 @@ class Run:
 
 
 #: What scripts call; the server counts it like commands from outside.
-_INSIDE = {
-    OURS: tuple(
-        f"cmdstat_{name}" for name in ("xadd", "xrevrange", "xrange", "hget", "hset", "time")
-    )
-}
+_CALLED = tuple(
+    f"cmdstat_{name}" for name in ("xadd", "xrevrange", "xrange", "hget", "hset", "time")
+)
+_INSIDE = {OURS: _CALLED, TLS: _CALLED}
 
 
 @contextmanager
@@ -142,10 +151,11 @@ def running(name: str, streams: int, *, life_s: float = 0.0) -> Iterator[Run]:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         valkey = Valkey(Path(folder))
         stack.callback(valkey.stop)
-        provider = Child("stream_load.provider", life_s)
+        identity = _identity(Path(folder)) if name == TLS else ()
+        provider = Child("stream_load.provider", life_s, *identity[:1])
         stack.callback(provider.stop)
         path = valkey.url.removeprefix("unix://")
-        child = contender(name, path, _url_of(provider), streams)
+        child = contender(name, path, _url_of(provider), streams, *identity[1:])
         stack.callback(child.stop)
         run = Run(name, streams, valkey, provider, child)
         stack.callback(run.close)
@@ -156,6 +166,15 @@ def running(name: str, streams: int, *, life_s: float = 0.0) -> Iterator[Run]:
             time.sleep(0.1)
         time.sleep(RAMP_S)
         yield run
+
+
+def _identity(folder: Path) -> tuple[Path, Path]:
+    """A certificate with its key, and whom to trust for it."""
+    authority = trustme.CA()
+    identity, root = folder / "identity.pem", folder / "root.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(identity)
+    authority.cert_pem.write_to_path(root)
+    return identity, root
 
 
 def _url_of(provider: Child) -> str:
