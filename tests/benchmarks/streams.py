@@ -3,9 +3,9 @@
 The model family's pace from a provider process, a real server, and one process that moves the
 deltas of all streams into logs: this worker's engine (real attempts on real leases; only Celery is
 left out), the floor (raw sockets, one JSON parse, pipelined XADD), and the official SDK with one
-XADD for each chunk; and this worker once more with a provider that speaks TLS. They run in turn; CPU
-is read from each process's own CPU clock, while nobody watches. Then two processes watch some of the
-logs for how old each visible delta is.
+XADD for each chunk; and this worker once more with a provider that speaks TLS. They run in turn;
+CPU is read from each process's own CPU clock, while nobody watches. Then two processes watch some
+of the logs for how old each visible delta is.
 
     python tests/benchmarks/streams.py [--quick] [--json] [--soak SECONDS]
 """

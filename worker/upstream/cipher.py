@@ -21,6 +21,8 @@ class Cipher:
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=hostname)
         #: The other side has said that nothing more comes.
         self.is_over = False
+        #: What was opened last asks for an answer.
+        self.must_answer = False
 
     def outgoing(self) -> bytes:
         """What is to be sent now."""
@@ -47,6 +49,7 @@ class Cipher:
             pass
         except ssl.SSLZeroReturnError:
             self.is_over = True
+        self.must_answer = self._outgoing.pending > 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def sealed(self, data: bytes) -> bytes:
