@@ -228,7 +228,7 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
             self._error = error
             self.transport.abort()
             return b""
-        if any([cipher.must_answer for cipher in self._ciphers]):
+        if any(cipher.must_answer for cipher in self._ciphers):
             self._say()
         if self._ciphers[-1].is_over:
             self.transport.close()
