@@ -39,8 +39,8 @@ class _Finder:
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.origin is not None:
-            spec.loader = _Loader(name, spec.origin)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(name, spec.loader.path)
         return spec
 
 
