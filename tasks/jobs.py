@@ -172,7 +172,6 @@ def simulated(job_id: str) -> bool:
 
 def arguments(job_id: str) -> tuple[str, list[Any], dict[str, Any]]:
     """The task's name and what it was called with. Raises UnknownJob."""
-
     from worker.messages.message import Message
 
     with store() as client:

@@ -28,7 +28,7 @@ _POLL_S = 0.01
 #: Beyond the drain time a worker has, before it is killed.
 _GRACE_S = 10.0
 
-
+#: Variables of ours and of providers begin so.
 _PREFIXES = ("LONGSTREAM_", "OPENAI_", "HOLYSHEEP_")
 
 
