@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import IO, Any
@@ -22,6 +23,7 @@ from tasks.batches.lines import Asked, Fault
 from tasks.batches.output import Output
 from tasks.ended import Endings, release
 from tasks.submitting import submitted
+from worker.errors import UnknownJob
 from worker.job.records import Record
 from worker.job.submission import Submission
 from worker.job.submitting import StoreFull, submit
@@ -30,11 +32,15 @@ from worker.ledger.cost import NOTHING, Cost, cost_of
 from worker.ledger.totals import cost_of_all
 from worker.log import reader
 from worker.log.entries import Tokens
+from worker.log.status import status_of
+from worker.log.view import Status
 from worker.outcomes import Outcome
 from worker.store.connections import now_ms
 
 #: Pause before a store that was full is asked again, in seconds.
 _FULL_S = 1.0
+#: When nothing has ended for so long, it is asked why, and then as often, in seconds.
+_QUIET_S = 2.0
 #: How an answer of each outcome ended, in the words of the APIs.
 _FINISH = {
     Outcome.COMPLETED: "stop",
@@ -67,6 +73,8 @@ class Progress:
     cost: Cost = NOTHING
     #: What stopped it before the end of the input.
     held: str = ""
+    #: What the oldest job in flight waits for, when nothing ends.
+    waits: str = ""
 
 
 class Batch:
@@ -79,12 +87,16 @@ class Batch:
         output: Output,
         plan: Plan,
         step: Callable[[Progress], None],
+        explained: Callable[[Status], Status] = lambda status: status,
     ) -> None:
+        """`explained` may know more of what a job waits for, and do something about it."""
         self._client = client
         self._settings = settings
         self._output = output
         self._plan = plan
         self._step = step
+        self._explained = explained
+        self._looked_at = time.monotonic()
         self._flying: dict[str, Asked] = {}
         self._endings = Endings(client)
         #: Jobs whose cost is known, those of earlier runs included.
@@ -211,10 +223,21 @@ class Batch:
 
     def _collect(self) -> None:
         """Write what has ended; wait a little when nothing has."""
-        for job_id, record in self._endings.among(self._flying):
+        ended = self._endings.among(self._flying)
+        for job_id, record in ended:
             self._finished(self._flying.pop(job_id), record)
+        if ended:
+            self.progress.waits, self._looked_at = "", time.monotonic()
+        elif self._flying and time.monotonic() > self._looked_at + _QUIET_S:
+            self._look_at(next(iter(self._flying)))
         self.progress.in_flight = len(self._flying)
         self._step(self.progress)
+
+    def _look_at(self, job_id: str) -> None:
+        with suppress(UnknownJob):
+            status = self._explained(status_of(self._client, job_id))
+            self.progress.waits = "" if status.state in ("running", "ended") else status.detail
+        self._looked_at = time.monotonic()
 
     def _finished(self, asked: Asked, record: Record | None) -> None:
         self._ended += 1

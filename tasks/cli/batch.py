@@ -92,6 +92,7 @@ def run(
     from tasks.batches.running import Batch, Plan
     from tasks.cli import exits
     from tasks.cli.batch_progress import Shown
+    from tasks.cli.embedded import explaining
     from tasks.cli.listing import counted
     from tasks.cli.prepare import prepare, say
     from tasks.edits.disk import why_unwritable
@@ -116,7 +117,7 @@ def run(
         Shown(count(file)) as shown,
         store() as client,
     ):
-        batch = Batch(client, settings, results, plan, shown.step)
+        batch = Batch(client, settings, results, plan, shown.step, explaining(settings))
         try:
             done = batch.run(file)
         except KeyboardInterrupt:

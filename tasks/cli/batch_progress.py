@@ -25,6 +25,7 @@ class Shown:
         self._total = lines
         self._began = time.monotonic()
         self._shown_at = self._began
+        self._told = ""
         self._bar: Any = None
         self._task: Any = None
         if sys.stderr.isatty():
@@ -53,7 +54,9 @@ class Shown:
             return
         self._shown_at = now
         if self._bar is None:
-            say(f"{self.told(progress)}{self._eta(progress, now)}")
+            if (told := self.told(progress)) != self._told:
+                self._told = told
+                say(f"{told}{self._eta(progress, now)}")
         else:
             said = self._said(progress)
             self._bar.update(self._task, completed=progress.written, said=said)
@@ -72,12 +75,12 @@ class Shown:
         parts = [f"{progress.in_flight} in flight"] if progress.in_flight else []
         parts += [f"{progress.failed:,} with an error"] if progress.failed else []
         parts += [f"{progress.before:,} from before"] if progress.before else []
-        parts += [progress.held] if progress.held else []
+        parts += [told for told in (progress.held, progress.waits) if told]
         return ", ".join([*parts, str(progress.cost)])
 
     def _eta(self, progress: Progress, now: float) -> str:
         new = progress.written - progress.before
-        if not new:
+        if not new or progress.waits:
             return ""
         left_s = (self._total - progress.written) * (now - self._began) / new
         minutes, seconds = divmod(int(left_s), 60)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,18 +40,31 @@ def show_diff(changes: Sequence[Change]) -> None:
             click.secho(harmless(line), fg=_COLOURS.get(line[:1]))
 
 
-def report(deliverer: Deliverer, how: str, to: str) -> None:
-    """Show the diff if that was asked for; what was made of the changes, if anything was."""
+def report(deliverer: Deliverer, root: Path, how: str, to: str) -> None:
+    """Show the diff if that was asked for; what was made of the changes, if anything was. The paths
+    of a diff begin at `root`, which may be another directory than this one."""
     changes = deliverer.changes
     if not changes and not any(done.state in BAD for done in deliverer.done.values()):
         say("no file changes")
     elif how == "diff":
         show_diff(changes)
+        if changes and not _is_here(root):
+            say(f"the paths of the diff begin at {shown(str(root))}")
     elif how == "patch" and changes:
-        say(f"{counted(len(changes), 'file')} changed: git apply {shown(to)}")
+        there = [] if _is_here(root) else ["-C", str(root)]
+        say(f"{counted(len(changes), 'file')} changed: {_typed('git', *there, 'apply', to)}")
     elif how == "branch" and deliverer.commit:
         files = counted(len(changes), "file")
         say(f"{files} changed on branch {to}, commit {deliverer.commit[:12]}")
+
+
+def _is_here(root: Path) -> bool:
+    return root.is_dir() and root.samefile(Path.cwd())
+
+
+def _typed(*words: str) -> str:
+    """A command as it is typed."""
+    return " ".join(shlex.quote(word) if word.isprintable() else shown(word) for word in words)
 
 
 def as_json(deliverer: Deliverer) -> dict[str, Any]:

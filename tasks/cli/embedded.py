@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -66,3 +67,9 @@ class Embedded:
         if self._revivals > patience:
             raise StackError(why_ended(self._stack.state, self._stack.worker))
         return self._stack.revive(self._settings)
+
+
+def explaining(settings: Settings) -> Callable[[Status], Status]:
+    """What the embedded stack has to say to a status; it also revives a worker that died."""
+    here = Embedded.of(settings)
+    return here.explained if here else lambda status: status

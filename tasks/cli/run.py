@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from settings.prices import price_of
 from tasks import jobs
 from tasks.cli.boards import Board, Scene, board_for
 from tasks.cli.deliver import as_json, line_of_file, report
-from tasks.cli.embedded import Embedded
+from tasks.cli.embedded import explaining
 from tasks.cli.exits import FAILED, INTERRUPTED, OUTCOMES
 from tasks.cli.follow import conclude, follow, sink_for
 from tasks.cli.interrupts import Interrupts
@@ -140,7 +140,7 @@ def follow_run(
     if as_objects:
         click.echo(msgspec.json.encode(as_json(following.deliverer)).decode())
     else:
-        report(following.deliverer, delivery.how, delivery.to)
+        report(following.deliverer, root, delivery.how, delivery.to)
     return code or following.code()
 
 
@@ -210,14 +210,14 @@ def _many(
     with _left_running(board, run.id, again), interrupts.handled():
         for job_id, problem in following.found.lost.items():
             _tell(board, following.views[job_id], following.gone(job_id, StoreError(problem)))
-        explained = _explaining()
+        explained = explaining(settings)
         live = [job.id for job in run.jobs if job.id not in following.found.lost]
         for job_id, item in tail_many(client, live):
             with interrupts.step():
                 if isinstance(item, StoreError):
                     _tell(board, following.views[job_id], following.gone(job_id, item))
                     continue
-                seen = explained(item)
+                seen = explained(item) if isinstance(item, Status) else item
                 if isinstance(seen, Status) and not job_id:
                     board.say(line_of(seen))
                     continue
@@ -229,16 +229,6 @@ def _tell(board: Board, view: JobView, told: list[FileDone]) -> None:
     board.changed(view)
     for done in told:
         board.file(done)
-
-
-def _explaining() -> Callable[[Followed], Followed]:
-    """What the embedded stack has to say to a status; it also revives a worker that died."""
-    here = Embedded.of(current())
-
-    def explained(item: Followed) -> Followed:
-        return here.explained(item) if here and isinstance(item, Status) else item
-
-    return explained
 
 
 @contextmanager

@@ -33,7 +33,12 @@ def temporary_file(directory: Path) -> Iterator[tuple[int, Path]]:
     while True:
         path = directory / _new_name(_HIDDEN)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o666)
+        try:
+            descriptor = os.open(path, flags, 0o666)
+        except OSError as error:
+            # Its name means nothing to anybody.
+            error.filename = str(directory)
+            raise
         try:
             if _is_locked(descriptor, path):
                 yield descriptor, path

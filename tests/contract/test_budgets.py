@@ -34,8 +34,7 @@ from worker.ledger.spending import Spending
 from worker.log import reader
 from worker.log.commit import GroupCommit
 from worker.log.entries import Tokens
-from worker.log.status import status_steps
-from worker.log.view import Status
+from worker.log.status import status_of
 from worker.outcomes import Outcome
 from worker.store.keys import books_key, job_keys, pool_keys
 from worker.upstream.following import Take
@@ -94,16 +93,6 @@ def record(store: Store) -> Record:
     found = parse_record(JOB, raw)
     assert found is not None
     return found
-
-
-def status(store: Store) -> Status:
-    """What a reader of the waiting job is told."""
-    steps, reply = status_steps(JOB), None
-    while True:
-        try:
-            reply = store.sync.execute_command(*steps.send(reply))
-        except StopIteration as done:
-            return done.value
 
 
 def spend(store: Store, usd: float, tenant: str = "acme") -> None:
@@ -166,7 +155,7 @@ async def test_a_budget_that_is_used_up_holds_the_job_and_says_so(
     whose = "tenant acme" if "tenants" in settings else "everybody"
     assert found.why.startswith(f"budget of {whose}: 1.2000 of 1.0 USD are spent, until ")
     assert store.sync.zscore(pool_keys("p").delayed, JOB) is not None
-    assert status(store).reason == found.why
+    assert status_of(store.sync, JOB).reason == found.why
     (queue,) = queues(store.sync, Line(store.sync, {"a": Account(name="a")}).settings, 5)
     assert queue.first[0].waits_for == found.why
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.cli import Cli
 from tests.harness.cluster import ROOT, Cluster
 from tests.harness.leaks import nothing_left
 from tests.harness.waiting import wait_until
@@ -223,3 +224,25 @@ def test_a_model_without_a_price_cannot_be_limited_and_says_so(cluster: Cluster)
     messages = {each["error"]["message"] for each in command.records()}
     (message,) = messages
     assert message.startswith("sim:plain has no known price, so its cost can not be limited")
+
+
+@pytest.mark.slow
+def test_a_worker_of_the_embedded_stack_that_dies_is_started_again(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    cli = Cli(tmp_path_factory.mktemp("state"), tmp_path, LONGSTREAM_SIMULATOR_SPEED="4")
+    requests(tmp_path, 2)
+    try:
+        with cli.start("batch", "run", "requests.jsonl", "-o", "out.jsonl") as process:
+            with cli.store() as client:
+                wait_until("jobs run", lambda: _running(client) == 2, 30)
+            cli.kill_worker()
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 0, said.decode()
+    finally:
+        cli.close()
+
+
+def _running(client: Any) -> int:
+    records = [key for key in client.keys("ls:{*}:job") if b"." in key]
+    return sum(client.hget(key, "state") == b"running" for key in records)

@@ -197,3 +197,9 @@ def test_a_directory_that_became_a_link_out_of_the_tree_is_not_looked_into(tmp_p
     left = left_by_a_killed_process(tmp_path / "outside")
     assert made.deliverer.sweep() == []
     assert left.exists()
+
+
+def test_a_directory_that_takes_no_file_is_named_and_not_the_hidden_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        replace_file(tmp_path / "gone" / "a.py", b"x", like=None)
+    assert raised.value.filename == str(tmp_path / "gone")

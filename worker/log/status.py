@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from worker.errors import UnknownJob
 from worker.job.records import State
 from worker.log.view import Status
 from worker.store.keys import PoolKeys, job_keys, pool_keys
+
+if TYPE_CHECKING:
+    import redis
 
 #: A rest that ends only by hand is stored as one of very many years.
 _NEVER_S = 10 * 365 * 86_400
@@ -37,6 +40,18 @@ def status_steps(job_id: str) -> Generator[tuple[Any, ...], Any, Status]:
         )
         return Status(state="running", detail=detail)
     return (yield from _waiting(job_id, keys, now, why))
+
+
+def status_of(client: redis.Redis, job_id: str) -> Status:
+    """As `status_steps`, over a connection."""
+    steps, reply = status_steps(job_id), None
+    while True:
+        try:
+            command = steps.send(reply)
+        except StopIteration as done:
+            status: Status = done.value
+            return status
+        reply = client.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
 def _now_ms() -> Generator[tuple[Any, ...], Any, int]:
