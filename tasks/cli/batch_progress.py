@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Between two lines in a pipe, and two looks of a bar, in seconds.
 _LINE_S, _BAR_S = 5.0, 0.1
+#: Cells a line needs for a bar beside the words.
+_WIDE = 80
 
 
 class Shown:
@@ -96,12 +98,16 @@ def _bar(total: int) -> tuple[Any, Any]:
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
+    console = Console(stderr=True)
+    drawn = (BarColumn(), TimeRemainingColumn(elapsed_when_finished=True))
+    # What is left of the line is for words; a narrow one has no room for pictures.
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     columns = (
-        BarColumn(),
+        *(drawn if console.width >= _WIDE else ()),
         MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[said]}", markup=False),
+        TextColumn("{task.fields[said]}", markup=False, table_column=rest),
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, console=console, transient=True, expand=True)
     return bar, bar.add_task("", total=total, said="")

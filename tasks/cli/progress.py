@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: In a pipe, a line at least this many seconds after the last one.
 _LINE_S = 10.0
+#: Cells a line needs for a bar beside the words.
+_WIDE = 80
 
 
 @contextmanager
@@ -86,13 +88,14 @@ def _drawn() -> Iterator[Progress]:
         TimeRemainingColumn,
     )
 
+    console = Console(stderr=True)
+    wide = console.width >= _WIDE
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        *([BarColumn()] if wide else []),
         MofNCompleteColumn(),
         TextColumn("{task.fields[bad]} not whole"),
-        TextColumn("{task.fields[spent]}", style="dim"),
-        TimeRemainingColumn(),
+        *([TextColumn("{task.fields[spent]}", style="dim"), TimeRemainingColumn()] if wide else []),
     )
-    with Progress(*columns, console=Console(stderr=True)) as drawing:
+    with Progress(*columns, console=console) as drawing:
         yield drawing
