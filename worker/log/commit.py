@@ -158,33 +158,44 @@ class GroupCommit:
         if self._unmeasured < 0:
             self._unmeasured = SAMPLED - 1
             self._times.observe(time.monotonic() - self._sent_at)
-        again: list[Call] = []
-        lacking: set[Script] = set()
+        odd: list[tuple[Call, Exception]] = []
         for call, reply in zip(flying, replies, strict=True):
-            if not isinstance(reply, Exception):
-                call.done(reply)
-            elif isinstance(reply, NoScriptError) and call.script is not None:
-                lacking.add(call.script)
-                again.append(call)
-            elif _waited_for(reply):
-                again.append(call)
+            if isinstance(reply, Exception):
+                odd.append((call, reply))
             else:
-                refused = isinstance(reply, ResponseError)
-                call.done(StoreRefused(words_of(reply)) if refused else reply)
-        if again:
-            if (forbidden := next(filter(forbids, replies), None)) is not None:
-                _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
-            # Behind nothing of their own stream: a stream has one append in flight at most.
-            self._pending[:0] = [*map(Loading, lacking), *again]
-            if not lacking:
-                self._meters.unreachable.add()
-            self._retry(at_once=bool(lacking))
+                call.done(reply)
+        if odd and self._must_retry(odd):
             return
         self._tries = 0
         if self._pending:
             self._flush()
         else:
             self._busy = False
+
+    def _must_retry(self, odd: list[tuple[Call, Exception]]) -> bool:
+        """Tell those whose call was refused for good; whether others go out again."""
+        again: list[Call] = []
+        lacking: set[Script] = set()
+        for call, error in odd:
+            if isinstance(error, NoScriptError) and call.script is not None:
+                lacking.add(call.script)
+                again.append(call)
+            elif _waited_for(error):
+                again.append(call)
+            else:
+                refused = isinstance(error, ResponseError)
+                call.done(StoreRefused(words_of(error)) if refused else error)
+        if not again:
+            return False
+        errors = (error for _, error in odd)
+        if (forbidden := next(filter(forbids, errors), None)) is not None:
+            _log.error("store.forbids", says=words_of(forbidden), remedy=_ALLOW)
+        # Behind nothing of their own stream: a stream has one append in flight at most.
+        self._pending[:0] = [*map(Loading, lacking), *again]
+        if not lacking:
+            self._meters.unreachable.add()
+        self._retry(at_once=bool(lacking))
+        return True
 
     def _lose(self, error: Exception) -> None:
         """No reply will come: everything under way goes out again on a new connection."""

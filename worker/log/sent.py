@@ -17,21 +17,11 @@ Documents = list[bytes]
 class Sent:
     """Numbered from 0, which is the entry the claim wrote.
 
-    What the next append begins with is there ready-made: id and check of the last entry, and the id
-    of the one behind it.
+    `place` is what the next append begins with: id and check of the last entry, and the id of the
+    one behind it.
     """
 
-    __slots__ = (
-        "_attempt",
-        "_checks",
-        "_documents",
-        "_ends",
-        "_last",
-        "count",
-        "last_check",
-        "last_id",
-        "next_id",
-    )
+    __slots__ = ("_attempt", "_checks", "_documents", "_ends", "_last", "place")
 
     def __init__(self, attempt: int, first: bytes) -> None:
         self._attempt = attempt
@@ -39,10 +29,11 @@ class Sent:
         self._documents = bytearray(first)
         self._ends = array("Q", [len(first)])
         self._checks = array("L", [self._last])
-        #: Of all so far.
-        self.count = 1
-        self.last_check = b"%d" % self._last
-        self.last_id, self.next_id = b"%d-0" % attempt, b"%d-1" % attempt
+        self.place = (b"%d-0" % attempt, b"%d" % self._last, b"%d-1" % attempt)
+
+    @property
+    def count(self) -> int:
+        return len(self._ends)
 
     def checked(self, entry: entries.Entry) -> tuple[bytes, int]:
         """The entry as it would stand behind the last one, and its check."""
@@ -55,9 +46,8 @@ class Sent:
         self._documents += payload
         self._ends.append(len(self._documents))
         self._checks.append(last)
-        self.count += 1
-        self.last_check = check = b"%d" % last
-        self.last_id, self.next_id = self.next_id, b"%d-%d" % (self._attempt, self.count)
+        check = b"%d" % last
+        self.place = (self.place[2], check, b"%d-%d" % (self._attempt, len(self._ends)))
         return [payload, check]
 
     def check(self, seq: int) -> int:

@@ -203,10 +203,9 @@ class Writer:
     def command(self) -> tuple[Any, ...]:
         """The append that leaves now, with all that is there to append."""
         if not self._command:
-            sent, point = self._sent, self._resume
-            begun = (*self._begun, sent.last_id, sent.last_check, sent.next_id, point)
+            point = self._resume
             self._flying = self._text_bytes, point, self.timed
-            self._command = (*begun, *self._take())
+            self._command = (*self._begun, *self._sent.place, point, *self._take())
             self._resume, self.timed, self._more = b"", 0.0, False
         return self._command
 

@@ -236,13 +236,13 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
 
     def _received(self, data: bytes) -> None:
         body, sink = self._body, self._sink
+        self._read_at = at = boottime()
+        if sink is not None and body.fresh and sink.put_one(data, at):
+            return
         if sink is None or body.over or body.broken:
             self._held += data
             self._flow()
             self._wake()
-            return
-        self._read_at = at = boottime()
-        if body.fresh and sink.put_one(data, at):
             return
         piece = body.feed(data)
         if piece:

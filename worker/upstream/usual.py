@@ -18,4 +18,6 @@ def event_in(read: bytes) -> bytes | None:
     if found is None:
         return None
     begin, end = found.span(2)
-    return found[3] if int(found[1], 16) == end - begin and b"\r" not in read[begin:end] else None
+    return (
+        found[3] if int(found[1], 16) == end - begin and read.find(b"\r", begin, end) < 0 else None
+    )
