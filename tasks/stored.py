@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tasks.current import current
+from tasks.edits.paths import shown
 from worker.errors import UnknownJob
 from worker.job.records import Record, parse_record
 from worker.store.connections import opened
@@ -24,7 +25,7 @@ def store() -> Iterator[redis.Redis]:
 
 
 def unknown(job_id: str, what: str = "job") -> UnknownJob:
-    return UnknownJob(f"no {what} {job_id}: `longstream jobs` lists those that are known")
+    return UnknownJob(f"no {what} {shown(job_id)}: `longstream jobs` lists those that are known")
 
 
 def record_of(client: redis.Redis, job_id: str) -> Record:

@@ -122,8 +122,15 @@ class Output:
 
     @property
     def lost_usd(self) -> Decimal:
-        """What was paid for errors that were removed to be asked again."""
+        """What was paid beside what the lines say, as far as it is known."""
         return self._state.lost_usd
+
+    def lose(self, usd: Decimal) -> None:
+        """Keep that so much was paid beside what the lines say."""
+        if usd:
+            lost_usd = self._state.lost_usd + usd
+            self._state = msgspec.structs.replace(self._state, lost_usd=lost_usd)
+            store(state_file(self._path), self._state)
 
     def _opened(self) -> IO[bytes]:
         """The file, ours alone. Another run may have put a new one in its place meanwhile."""

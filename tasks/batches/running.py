@@ -247,6 +247,10 @@ class Batch:
         cost = cost_of_all(record.spent, self._settings)
         self.progress.cost += cost
         self._write(asked, self._record(asked, record, cost.usd))
+        if Outcome(record.outcome) in _FINISH:
+            price = self._settings.price(record.served_by or record.model)
+            thrown_away = cost.usd - cost_of(record.usage or Tokens(), price).usd
+            self._output.lose(max(Decimal(0), thrown_away))
         if not self._plan.keep:
             release(self._client, record.id)
 

@@ -1,8 +1,8 @@
 """`OUTPUT.batch`, a small file beside the output: what a batch is, beyond the lines it has written.
 
 It has the name of the run, which goes into the ids of its jobs; which lines were asked again after
-their jobs had ended badly, and how often, since a job's id is never used twice; and what those jobs
-have cost. It is replaced as a whole, and before the output is.
+their jobs had ended badly, and how often, since a job's id is never used twice; and what was paid
+that the output does not say. It is replaced as a whole, and before the output is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class UnreadableState(LongstreamError):
 
 class BatchState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """`again`: how often a line was asked anew, by its number. `lost_usd`: what was paid for errors
-    that are no more in the output."""
+    that are no more in the output, and for attempts that were thrown away."""
 
     run: Annotated[str, Meta(pattern="^[0-9a-f]{1,64}$")]
     again: dict[int, int] = {}

@@ -261,8 +261,9 @@ def _begun(
     if asked.job_id is not None:
         # The same id is the same run, as it was sent.
         with suppress(UnknownJob):
-            found = find(client, asked.job_id, plan.root)
-            if found.instruction.strip() != instruction.strip():
+            found = find(client, asked.job_id, plan.root, exact=True)
+            same = {file.path for file in plan.files} == found.sources.keys()
+            if not same or found.instruction.strip() != instruction.strip():
                 say(
                     f"run {found.run.id} was told something else before, and this is what came of "
                     "it; another --id begins a new one"

@@ -20,8 +20,17 @@ from tasks.edits.disk import read_regular
 from tasks.edits.paths import PathRefused, locate
 from tasks.edits.source import SourceFile, source_file
 from tasks.kinds import REFACTOR, sources_of
-from tasks.runs.record import Delivery, Run, SentFile, run_of, starting_with, store_run
+from tasks.runs.record import (
+    Delivery,
+    Run,
+    SentFile,
+    find_run,
+    run_of,
+    starting_with,
+    store_run,
+)
 from worker.errors import UnknownJob
+from worker.store.keys import job_keys
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -41,20 +50,34 @@ def begin(
     instruction: str,
     age_s: int,
 ) -> Found:
-    """Store the run and submit its jobs."""
+    """Store the run and submit its jobs. Raises LongstreamError when one of their ids is taken."""
+    _refuse_taken(client, run)
     store_run(client, run, age_s)
     ids = [job.id for job in run.jobs]
     _submit(run, list(zip(ids, groups, strict=True)), instruction)
     return Found(run, instruction, {file.path: file for group in groups for file in group})
 
 
-def find(client: redis.Redis, run_id: str, root: Path) -> Found:
-    """A run by its id, or a single job as a run of its own. What was not submitted is submitted
-    now, from its root, or in another place from `root`. Raises UnknownJob, or LongstreamError for a
-    job that is no refactor."""
-    run = starting_with(client, run_id)
+def _refuse_taken(client: redis.Redis, run: Run) -> None:
+    """The jobs of run `a` are `a-1`, `a-2`, ...: with an id of the user's choice they may be those
+    of others, and the same id is the same job."""
+    with client.pipeline(transaction=False) as pipe:
+        for job in run.jobs:
+            keys = job_keys(job.id)
+            pipe.exists(keys.record, keys.tombstone)
+        taken = pipe.execute()
+    for job, there in zip(run.jobs, taken, strict=True):
+        if there:
+            raise LongstreamError(f"job {job.id} is there already: choose another --id")
+
+
+def find(client: redis.Redis, run_id: str, root: Path, *, exact: bool = False) -> Found:
+    """A run by its id or how that begins, or a single job as a run of its own. What was not
+    submitted is submitted now, from its root, or in another place from `root`. Raises UnknownJob,
+    or LongstreamError for a job that is no refactor."""
+    run = find_run(client, run_id) if exact else starting_with(client, run_id)
     if run is None:
-        return _single(jobs.find(run_id, "run or job"), root)
+        return _single(run_id if exact else jobs.find(run_id, "run or job"), root)
     known: dict[str, tuple[list[SourceFile], str]] = {}
     for job in run.jobs:
         try:

@@ -185,6 +185,22 @@ def test_a_run_is_cancelled_with_all_its_jobs(cli: Cli) -> None:
     assert {item["state"] for item in again} <= {"ended", "stopping"}
 
 
+def test_an_id_of_ones_own_is_that_run_and_no_other(cli: Cli) -> None:
+    arguments = ("refactor", "src", "-m", "tidy up", "-y", "--each")
+    assert cli.submitted(*arguments, "--id", "fix-imports") == "fix-imports"
+    assert cli.submitted(*arguments, "--id", "fix") == "fix", "no run that begins like it"
+    again = cli.run(*arguments, "--id", "fix", "--json")
+    assert again.code == 0, again
+    assert "told something else" not in again.err
+    taken = cli.run("refactor", "notes.md", "-m", "tidy up", "--id", "fix-2")
+    assert "run fix-2 was told something else before" in taken.err
+    (cli.work / "other").mkdir()
+    (cli.work / "other" / "a.py").write_text("x = 1\n")
+    assert cli.submitted("ask", "hi", "--model", "sim:plain", "--id", "new-2") == "new-2"
+    refused = cli.run("refactor", "src", "other", "-m", "x", "-y", "--each", "--id", "new")
+    assert refused.complaint.endswith("job new-2 is there already: choose another --id\n")
+
+
 DIES_IN_SUBMIT = """
 import os, sys
 from tasks.runs import begin
