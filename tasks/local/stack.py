@@ -42,8 +42,7 @@ def state_directory() -> Path:
     Raises StackError when it can not be used.
     """
     given = os.environ.get("LONGSTREAM_STATE_DIR")
-    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    state = Path(given).absolute() if given else home / "longstream"
+    state = Path(given).absolute() if given else _home() / "longstream"
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(state, os.R_OK | os.W_OK | os.X_OK):
@@ -54,6 +53,19 @@ def state_directory() -> Path:
             "set LONGSTREAM_STATE_DIR to a directory you can write in"
         ) from error
     return state
+
+
+def _home() -> Path:
+    """Where the user's programs keep their state."""
+    if given := os.environ.get("XDG_STATE_HOME"):
+        return Path(given)
+    try:
+        return Path.home() / ".local" / "state"
+    except RuntimeError:
+        raise StackError(
+            "this user has no home directory: set LONGSTREAM_STATE_DIR to a directory you can "
+            "write in"
+        ) from None
 
 
 class Stack:

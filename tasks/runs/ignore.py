@@ -114,7 +114,8 @@ def _exclude_files(top: Path) -> Iterator[Path]:
     yield top / (_line(in_repository) or ".git/info/exclude")
     of_the_user = _git(top, "config", "--type=path", "--get", "core.excludesFile")
     if of_the_user is None:
-        place = os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()
+        # Whoever has no home has no such file either.
+        place = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
         yield Path(place) / "git" / "ignore"
     elif name := _line(of_the_user):
         yield top / name

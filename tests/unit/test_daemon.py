@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tasks.local.daemon import Daemon, exclusive
+from tasks.local.stack import StackError, state_directory
 from tests.harness.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -132,3 +133,10 @@ def test_who_must_wait_is_told_so(tmp_path: Path) -> None:
         assert not done.is_set()
     waiter.join(5)
     assert done.is_set()
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    with pytest.raises(StackError, match="no home directory: set LONGSTREAM_STATE_DIR"):
+        state_directory()

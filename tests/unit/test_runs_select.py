@@ -197,6 +197,15 @@ def test_without_git_its_files_count_all_the_same(
     assert select(["."], repository).found == ("a.py",)
 
 
+def test_a_user_without_a_home_has_no_ignores_of_his_own(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    grow(repository, {"a.py": "x", "excluded.txt": "x"})
+    assert select(["."], repository).found == ("a.py",)
+
+
 @needs_git
 def test_a_gitignore_that_is_a_link_says_nothing(repository: Path) -> None:
     grow(repository, {"a.py": "x", "b.log": "x", "rules": "*.log\n"})
