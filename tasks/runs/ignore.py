@@ -50,16 +50,19 @@ class Ignores:
             ignored = self._ignores_directory(within)
         else:
             ignored = self._says(within, str(within))
-        return ignored and within not in self._tracked
+        return ignored and str(within) not in self._tracked
 
     @cached_property
-    def _tracked(self) -> frozenset[PurePosixPath]:
+    def _tracked(self) -> set[str]:
         """The files that git tracks, and the directories they lie in."""
         in_repository = repository_of(self._top) == self._top
         listed = _git(self._top, "ls-files", "-z") if in_repository else None
-        names = os.fsdecode(listed or b"").split("\0")[:-1]
-        files = [PurePosixPath(name) for name in names]
-        return frozenset(files).union(*(file.parents for file in files))
+        files = os.fsdecode(listed or b"").split("\0")[:-1]
+        tracked = set(files)
+        for name in files:
+            while (name := name.rpartition("/")[0]) and name not in tracked:
+                tracked.add(name)
+        return tracked
 
     def _ignores_directory(self, within: PurePosixPath) -> bool:
         if within not in self._ignored:
