@@ -96,6 +96,17 @@ async def test_an_append_whose_reply_was_lost_is_not_doubled(
     assert store.sync.xlen(KEYS.log) == 2
 
 
+async def test_nothing_said_makes_no_entry(store: Store, commit: GroupCommit) -> None:
+    """As between two notes at one place, where the text between them is empty."""
+    writer = await claim(commit, 1)
+    writer.text("")
+    await writer.flush()
+    writer.text("")
+    writer.note("file_ready", "a")
+    await writer.flush()
+    assert store.sync.xlen(KEYS.log) == 2
+
+
 async def test_entries_the_store_lost_are_sent_again_under_their_ids(
     store: Store, commit: GroupCommit
 ) -> None:

@@ -29,6 +29,7 @@ from worker.store.scripts import Script, script
 #: Fields of the record that change in the same step.
 Fields = Mapping[str, str | bytes | int]
 
+_APPEND_ONE = script("worker.log", "append_one")
 _SEAL = script("worker.log", "seal")
 _HAND_BACK = script("worker.log", "hand_back")
 
@@ -43,8 +44,6 @@ class Writer:
     It is also the call of its own append (`worker.log.commit.Call`): nearly every append is
     answered 1, and neither a task nor a future is made for one that is.
     """
-
-    script = APPEND
 
     def __init__(
         self,
@@ -65,6 +64,9 @@ class Writer:
         self._keys = keys
         self._where = [keys.log, keys.record]
         self._begun = tuple(map(_packed, APPEND.command(self._where, [])))
+        self._begun_one = tuple(map(_packed, _APPEND_ONE.command([keys.log], [])))
+        #: Of the append under way.
+        self.script = APPEND
         self._attempt = attempt
         self._sent = Sent(attempt, first)
         self._lacking = Mending(commit, self._where, attempt, self._sent, kept)
@@ -205,7 +207,13 @@ class Writer:
         if not self._command:
             point = self._resume
             self._flying = self._text_bytes, point, self.timed
-            self._command = (*self._begun, *self._sent.place, point, *self._take())
+            place, taken = self._sent.place, self._take()
+            if point or len(taken) != 2:
+                self.script = APPEND
+                self._command = (*self._begun, *place, point, *taken)
+            else:
+                self.script = _APPEND_ONE
+                self._command = (*self._begun_one, *place, *taken)
             self._resume, self.timed, self._more = b"", 0.0, False
         return self._command
 
@@ -274,9 +282,9 @@ class Writer:
     def _say(self) -> Documents:
         """Make one entry of pieces of text that follow each other."""
         parts, self._parts = self._parts, []
-        if not parts:
-            return []
         text = parts[0] if len(parts) == 1 else "".join(parts)
+        if not text:
+            return []
         offset, self._entered = self._entered, self._entered + len(text)
         return self._sent.add(entries.Text(offset=offset, text=text))
 
