@@ -19,9 +19,7 @@ import msgspec
 import redis
 
 from settings.errors import LongstreamError
-from settings.prices import price_of
 from tasks import jobs
-from tasks.cli.boards import Board, Scene, board_for
 from tasks.cli.deliver import as_json, line_of_file, report
 from tasks.cli.embedded import explaining
 from tasks.cli.exits import FAILED, INTERRUPTED, OUTCOMES
@@ -48,6 +46,7 @@ from worker.log.view import Followed, Status
 from worker.upstream.request import Request
 
 if TYPE_CHECKING:
+    from tasks.cli.boards import Board
     from tasks.runs.scratch import Scratch
 
 
@@ -199,6 +198,9 @@ def _one(
 def _many(
     following: Following, client: redis.Redis, again: str, as_objects: bool, simulated: bool
 ) -> int:
+    from settings.prices import price_of
+    from tasks.cli.boards import Scene, board_for
+
     run, settings = following.found.run, current()
     done = following.deliverer.done
     price = price_of(run.model, settings.prices)

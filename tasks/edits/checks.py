@@ -22,7 +22,6 @@ import msgspec
 
 from tasks.edits.answer import Answer
 from tasks.edits.decoding import Undecodable, decode, is_python
-from tasks.edits.diff import unified_diff
 from tasks.edits.paths import PathRefused, locate
 from tasks.edits.source import SourceFile
 
@@ -59,6 +58,8 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def diff(self) -> bytes:
+        from tasks.edits.diff import unified_diff
+
         return unified_diff(self.path, self.before, self.after)
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from tasks.edits.answer import Answer
-from tasks.edits.apply import Applied, Ours, apply_one, write_one_out
 from tasks.edits.checks import Change, Result, Verdict, check
 from tasks.edits.disk import create_or_replace, words
 from tasks.edits.leftovers import sweep
@@ -27,6 +26,7 @@ from tasks.runs.progress import COMPLETED, Ended, Ready
 from tasks.runs.record import Delivery
 
 if TYPE_CHECKING:
+    from tasks.edits.apply import Ours
     from tasks.runs.scratch import Scratch
 
 State = Literal["changed", "written", "put back", "unchanged", "doubtful", "refused", "missing"]
@@ -144,6 +144,8 @@ class Deliverer:
         return self._write(change, "written")
 
     def _write(self, change: Change, state: State) -> FileDone:
+        from tasks.edits.apply import Applied, apply_one, write_one_out
+
         force = self._delivery.force
         if self._delivery.how == "out":
             place = Path(self._delivery.to)
