@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from settings.errors import LongstreamError
 from settings.model import Settings
+from tasks.gateway.bodies import Bodies
 from tasks.gateway.callers import Callers, valid_tokens
 from tasks.gateway.description import description
 from tasks.gateway.frames import frame_of, size_of
@@ -48,6 +49,7 @@ def create(settings: Settings, *, open_locally: bool) -> Starlette:
     app.state.callers = callers
     app.state.probe = Probe(settings)
     app.state.description = description(OPERATIONS)
+    app.state.bodies = Bodies(settings.gateway.max_body_bytes)
     app.state.streams = Streams(settings.gateway.readers)
     return app
 

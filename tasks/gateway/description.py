@@ -26,7 +26,13 @@ _ALWAYS = (
 )
 _WITH_TOKEN = ("unauthorized", "forbidden", "too_many_failures")
 _WITH_JOB = ("unknown_job",)
-_WITH_BODY = ("malformed", "slow_request", "too_large", "unsupported_media_type", "invalid")
+_WITH_BODY = (
+    "slow_request",
+    "too_large",
+    "too_much_at_once",
+    "unsupported_media_type",
+    "invalid",
+)
 _PARAMETER = re.compile(r"\{(\w+)\}")
 #: Media types that clients read as more than text.
 _PARSED = ("application/json", "text/event-stream")

@@ -7,24 +7,21 @@ whose parts have their types, and the description of the API is made of the same
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from settings.model import Settings
 from tasks.gateway.access import Grant
+from tasks.gateway.bodies import Bodies
 from tasks.gateway.faults import said_of
 from tasks.gateway.problems import Problem
 from tasks.gateway.tokens import Scope
-
-#: How long a body may take to arrive, in seconds.
-_BODY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,44 +133,14 @@ async def _body(operation: Operation, request: Request) -> Any:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem("unsupported_media_type", "send `Content-Type: application/json`")
-    settings: Settings = request.app.state.settings
-    received = await received_body(request, settings.gateway.max_body_bytes)
+    bodies: Bodies = request.app.state.bodies
+    received = await bodies.received(request)
     try:
         return msgspec.json.decode(received, type=operation.body)
     except msgspec.ValidationError as error:
         raise Problem("invalid", f"body: {said_of(error, operation.body)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem("malformed", f"body: {error}") from error
-
-
-async def received_body(request: Request, limit: int) -> bytes:
-    """The body, if it is not too large and comes in time; no more than that is ever held."""
-    if int(request.headers.get("content-length", "0")) > limit:
-        raise _too_large(limit)
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(_BODY_S):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise _too_large(limit)
-                parts.append(part)
-    except TimeoutError:
-        raise Problem(
-            "slow_request",
-            f"the body did not arrive in {_BODY_S:.0f} s",
-            headers={"Connection": "close"},
-        ) from None
-    except ClientDisconnect:
-        raise Problem("malformed", "the body was cut") from None
-    return b"".join(parts)
-
-
-def _too_large(limit: int) -> Problem:
-    # What is still to come is not read, so nothing can follow on this connection.
-    return Problem(
-        "too_large", f"a body may have {limit} bytes at most", headers={"Connection": "close"}
-    )
 
 
 _NOBODY = Grant(name="nobody", scopes=frozenset())

@@ -41,6 +41,7 @@ CODES: dict[str, tuple[int, str]] = {
     "unsupported_media_type": (415, "The body must be JSON"),
     "invalid": (422, "The request can not be carried out"),
     "too_many_failures": (429, "Too many refused tokens"),
+    "too_much_at_once": (429, "Too much of this caller is on its way"),
     "failed": (500, "The gateway failed"),
     "store_refused": (500, "Redis refuses for good what was asked"),
     "store_full": (507, "Redis is full"),

@@ -14,9 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from settings.model import Settings
-from tasks.gateway import operations
+from tasks.gateway import bodies
 from tasks.gateway.problems import Problem
 from tests.harness.cluster import Cluster
 from tests.harness.gateway import BODY_LIMIT, EventSource, Gateway
@@ -124,15 +125,15 @@ def test_a_huge_body_is_refused_before_it_is_held(gateway: Gateway) -> None:
 async def test_a_body_that_does_not_arrive_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(operations, "_BODY_S", 0.05)
+    monkeypatch.setattr(bodies, "_BODY_S", 0.05)
 
     async def nothing() -> dict[str, Any]:
         await asyncio.sleep(30)
         raise AssertionError
 
-    request = operations.Request({"type": "http", "headers": []}, nothing)  # type: ignore[attr-defined]
+    request = Request({"type": "http", "headers": []}, nothing)
     with pytest.raises(Problem, match="slow_request"):
-        await operations.received_body(request, Settings().gateway.max_body_bytes)
+        await bodies.Bodies(Settings().gateway.max_body_bytes).received(request)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from settings.model import SIMULATOR
 from tasks import jobs
 from tasks.gateway.callers import COOKIE
 from tasks.gateway.jobs import listed, tenant_of, visible
-from tasks.gateway.operations import Call, Handler, Operation, received_body, serves
+from tasks.gateway.operations import Call, Handler, Operation, serves
 from tasks.gateway.overview import accounts, queues_for
 from tasks.gateway.page.diffs import Change, changes_of
 from tasks.gateway.page.rendering import rendered
@@ -184,7 +184,7 @@ def _failed(error: LongstreamError) -> Response:
 
 
 async def _form(call: Call) -> dict[str, str]:
-    body = await received_body(call.request, _FORM_BYTES)
+    body = await call.request.app.state.bodies.received(call.request, _FORM_BYTES)
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
     except ValueError as error:
