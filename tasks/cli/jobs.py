@@ -97,4 +97,4 @@ def _ago(seconds: float) -> str:
     for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit_s:
             return f"{seconds // unit_s:.0f} {unit} ago"
-    return f"{max(0, seconds):.0f} s ago"
+    return f"{max(0, int(seconds))} s ago"

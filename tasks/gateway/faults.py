@@ -23,6 +23,13 @@ def said_of(error: msgspec.ValidationError, kind: Any) -> str:
     return f"{said}; expected one of {', '.join(words)}" if words else said
 
 
+def unreadable(error: Exception) -> str:
+    """What is no JSON at all."""
+    said = str(error)
+    # The decoder says it of half a character at the end of a text, too.
+    return f"{said}, or has half a surrogate pair" if said == "Input data was truncated" else said
+
+
 def _words(kind: inspect.Type, name: str) -> Iterator[str]:
     """What can be in the field `name`."""
     if isinstance(kind, inspect.UnionType):

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from settings.model import Settings
 from tasks.gateway.access import Grant
 from tasks.gateway.bodies import Bodies
-from tasks.gateway.faults import said_of
+from tasks.gateway.faults import said_of, unreadable
 from tasks.gateway.problems import Problem
 from tasks.gateway.tokens import Scope
 
@@ -140,7 +140,7 @@ async def _body(operation: Operation, request: Request) -> Any:
     except msgspec.ValidationError as error:
         raise Problem("invalid", f"body: {said_of(error, operation.body)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem("malformed", f"body: {error}") from error
+        raise Problem("malformed", f"body: {unreadable(error)}") from error
 
 
 _NOBODY = Grant(name="nobody", scopes=frozenset())

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tasks.gateway.faults import said_of
+from tasks.gateway.faults import said_of, unreadable
 from tasks.gateway.problems import CODES, Problem
 from tasks.gateway.shapes import Generate, Listing, Refactor
 
@@ -50,3 +50,10 @@ def test_a_client_of_openai_finds_the_words_where_it_looks(code: str) -> None:
     assert {name: theirs[name] for name in ours} == ours
     assert theirs["error"]["message"] == f"{ours['title']}: why"
     assert theirs["error"]["code"] == code
+
+
+@pytest.mark.parametrize("body", [b'{"prompt": "a', b'{"prompt": "a\\ud800b"}'])
+def test_half_a_character_is_no_short_body(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError) as caught:
+        msgspec.json.decode(body)
+    assert unreadable(caught.value) == "Input data was truncated, or has half a surrogate pair"
