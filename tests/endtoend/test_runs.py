@@ -198,7 +198,7 @@ def test_an_id_of_ones_own_is_that_run_and_no_other(cli: Cli) -> None:
     (cli.work / "other" / "a.py").write_text("x = 1\n")
     assert cli.submitted("ask", "hi", "--model", "sim:plain", "--id", "new-2") == "new-2"
     refused = cli.run("refactor", "src", "other", "-m", "x", "-y", "--each", "--id", "new")
-    assert refused.complaint.endswith("job new-2 is there already: choose another --id\n")
+    assert refused.err.endswith("job new-2 is there already: choose another --id\n")
 
 
 DIES_IN_SUBMIT = """
