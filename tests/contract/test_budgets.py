@@ -54,7 +54,7 @@ class Provider:
         self.tokens = tokens
         self.said = 0
 
-    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+    async def stream_into(self, _request: object, _key: object, take: Take, **_: object) -> None:
         for _ in range(self.tokens):
             self.said += 1
             take([Text("word ")])

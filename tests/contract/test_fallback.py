@@ -38,7 +38,7 @@ class Provider:
         self._text = text
         self.asked: list[str] = []
 
-    async def stream_into(self, request: Request, _key: object, take: Take) -> None:
+    async def stream_into(self, request: Request, _key: object, take: Take, **_: object) -> None:
         self.asked.append(request.model)
         if request.model == self._serves:
             take([Text("answer"), Usage(3, 0, 5, 0), Finished(Outcome.COMPLETED, None)])

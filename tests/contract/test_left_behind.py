@@ -46,7 +46,7 @@ class Anew(Background):
         self.refusals = refusals
         self.asked_behind = 0
 
-    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+    async def stream_into(self, _request: object, _key: object, take: Take, **_: object) -> None:
         self.asked_behind = len(self.cancelled)
         take([Text("whole"), Usage(1, 0, 2, 0), await _done()])
 

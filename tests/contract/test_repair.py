@@ -63,7 +63,7 @@ class Provider:
         self._answers = list(answers)
         self.asked: list[Request] = []
 
-    async def stream_into(self, request: Request, _key: object, take: Take) -> None:
+    async def stream_into(self, request: Request, _key: object, take: Take, **_: object) -> None:
         self.asked.append(request)
         self._say(take)
 

@@ -44,7 +44,7 @@ class Provider:
 
         self.cancelled: list[str] = []
 
-    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+    async def stream_into(self, _request: object, _key: object, take: Take, **_: object) -> None:
         take([Text("text")])
         take([await self._then()])
 
@@ -64,7 +64,7 @@ class Background(Provider):
         super().__init__(then)
         self._before = before
 
-    async def stream_into(self, _request: object, _key: object, take: Take) -> None:
+    async def stream_into(self, _request: object, _key: object, take: Take, **_: object) -> None:
         await self._before()
         take([Text("text"), Resumable("resp_1", 3)])
         take([await self._then()])
@@ -209,7 +209,7 @@ class Left(Background):
         super().__init__(_nothing, _done)
         self._used = used
 
-    async def stream_into(self, *_: object) -> None:
+    async def stream_into(self, *_: object, **__: object) -> None:
         raise AssertionError("the provider was asked")
 
     async def resume_into(self, *_: object) -> None:

@@ -144,7 +144,8 @@ class Pump:
         """Through one connection, which asks, or takes the response up again."""
         if request is not None:
             told = (self._note_id,) if self.key.profile.usage_path else ()
-            await self._client.stream_into(request, self.key, self._take, *told)
+            sinks = (self._take, *told)
+            await self._client.stream_into(request, self.key, *sinks, one=self._take_one)
         else:
             assert self._at is not None
             await self._client.resume_into(self.key, self._at, self.text, self._take)
@@ -153,25 +154,23 @@ class Pump:
 
     def _take(self, batch: list[Happening]) -> Awaitable[None] | None:
         """Moves what one read brought. Asks for a pause while the log is behind."""
-        visible = False
-        for happening in batch:
-            if isinstance(happening, Text):
-                visible = True
-                self._say(happening.text)
-            elif isinstance(happening, Thinking):
-                self._thought += happening.tokens
-                self.produced += happening.tokens
-            else:
-                self._hear_of(happening)
-        if self.produced >= self._pay_at:
-            self._pay_at = self._pay(self.produced)
-        if visible:
+        for happening in batch[:-1]:
+            self._hear_of(happening)
+        return self._take_one(batch[-1])
+
+    def _take_one(self, happening: Happening) -> Awaitable[None] | None:
+        if visible := isinstance(happening, Text):
+            self._say(happening.text)
             self._unseen -= 1
             if self._unseen < 0:
                 self._unseen = self._seen.came()
                 self._writer.timed = time.monotonic()
+        else:
+            self._hear_of(happening)
         if self._thought != self._shown:
             self._show_thinking(at_once=visible or self._finished is not None)
+        if self.produced >= self._pay_at:
+            self._pay_at = self._pay(self.produced)
         self._rejoined = 0
         return None if self._writer.has_room else self._writer.room()
 
@@ -184,8 +183,10 @@ class Pump:
             self._shown, self._shown_at = self._thought, now
 
     def _hear_of(self, happening: Happening) -> None:
-        """What comes a few times in a stream."""
-        if isinstance(happening, Refusal):
+        if isinstance(happening, Thinking):
+            self._thought += happening.tokens
+            self.produced += happening.tokens
+        elif isinstance(happening, (Text, Refusal)):
             self._say(happening.text)
         elif isinstance(happening, ToolCall):
             if isinstance(self._reading, HearsCalls):

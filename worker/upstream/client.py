@@ -26,7 +26,7 @@ from worker.upstream.chat import Chat
 from worker.upstream.clocks import Watch
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, malformed
-from worker.upstream.following import Take, follow, opened, rest_of
+from worker.upstream.following import Take, TakeOne, follow, opened, rest_of
 from worker.upstream.generation import usage_in
 from worker.upstream.happenings import Happening, Resumable, Usage
 from worker.upstream.limits import limits_in
@@ -80,15 +80,18 @@ class Client:
         key: Key,
         take: Take,
         begun: Callable[[str], None] | None = None,
+        *,
+        one: TakeOne | None = None,
     ) -> None:
         """Asks, and gives `take` what happens, one list a read; the last happening is `Finished`.
-        When `take` returns something to wait for, the stream pauses until then. `begun` is told the
-        id of a chat stream, for `used`."""
+        Where that is one piece of text or reasoning, `one` is given it alone. When they return
+        something to wait for, the stream pauses until then. `begun` is told the id of a chat
+        stream, for `used`."""
         exchange, head, watch, body = await self._ask(request, key)
         dialect = _dialect(request, body, begun)
         limits = limits_in(head.headers)
         first: list[Happening] = [limits] if limits else []
-        await follow(exchange, head, dialect, watch, key.alias, take, first)
+        await follow(exchange, head, dialect, watch, key.alias, take, one, first)
 
     async def resume_into(self, key: Key, at: Resumable, said: str, take: Take) -> None:
         """Takes a background response up again after `at`; `said` is the text delivered so far.

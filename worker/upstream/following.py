@@ -23,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 #: Takes what one read brought, and asks for a pause with something to wait for.
 Take = Callable[[list[Happening]], Awaitable[None] | None]
+#: The same for what is one piece of text or of reasoning, as nearly every read is.
+TakeOne = Callable[[Happening], Awaitable[None] | None]
 
 #: What is read of an error's body, and for how long: it explains, and a stuck one must not block.
 ERROR_BYTES = 64 * 1024
@@ -57,17 +59,19 @@ async def follow(
     watch: Watch,
     alias: str,
     take: Take,
+    one: TakeOne | None = None,
     first: list[Happening] | None = None,
 ) -> None:
-    """Gives `take` what happens in an opened exchange, one list a read, up to its earned end.
-    `first` is what happened before. Raises UpstreamFailure, or what `take` raised."""
+    """Gives `take` what happens in an opened exchange, one list a read, up to its earned end; or
+    `one`, what it can take. `first` is what happened before. Raises UpstreamFailure, or what they
+    raised."""
     try:
         answer = Answer(
             dialect,
             head.headers.get("content-type", ""),
             head.headers.get("content-encoding", ""),
         )
-        course = _Course(exchange, answer, watch, take)
+        course = _Course(exchange, answer, watch, take, one or (lambda each: take([each])))
         if first:
             course.give(first)
         await course.run()
@@ -85,11 +89,13 @@ class _Course:
     """One answer under way. Every read is taken where it arrives; the task only sees to the rest:
     the clocks, the end, and the pauses that `take` asks for."""
 
-    def __init__(self, exchange: Exchange, answer: Answer, watch: Watch, take: Take) -> None:
+    def __init__(
+        self, exchange: Exchange, answer: Answer, watch: Watch, take: Take, one: TakeOne
+    ) -> None:
         self._exchange = exchange
         self._answer = answer
         self._watch = watch
-        self._take = take
+        self._take, self._take_one = take, one
         self._waiting: Awaitable[None] | None = None
         #: When the last usual event came, as long as the watch has not been told.
         self._event_at = 0.0
@@ -148,7 +154,7 @@ class _Course:
             if (happening := say(event)) is None:
                 return False
             self._event_at = at
-            self._waiting = self._take([happening])
+            self._waiting = self._take_one(happening)
             if self._waiting is None:
                 return True
             self._exchange.pause()
