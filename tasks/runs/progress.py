@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -45,8 +44,7 @@ class Ended(msgspec.Struct, frozen=True):
 Event = Ready | Ended
 
 
-@dataclass(slots=True)
-class JobView:
+class JobView(msgspec.Struct):
     """One job as it stands. `state` is that of the log: waiting, running, lost, ended."""
 
     id: str
@@ -63,14 +61,14 @@ class JobView:
     reason: str = ""
     #: About how many tokens are sent with each request, and how many of them each file is.
     prompt: int = 0
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = msgspec.field(default_factory=dict)
     #: About what earlier requests took that what is there does not show.
-    before: Tokens = field(default_factory=Tokens)
+    before: Tokens = msgspec.field(default_factory=Tokens)
     #: What all attempts took together and what that costs, once the record says so.
     taken: Tokens | None = None
     cost: Money | None = None
     #: The new text of each file that is ready now.
-    ready: dict[str, str] = field(default_factory=dict)
+    ready: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def writing(self) -> str:

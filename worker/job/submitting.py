@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -49,8 +48,7 @@ class StoreFull(LongstreamError):
 _PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """`entered`: jobs that are in the line now and were not; `cancelled`: jobs whose cancel did not
     come to its end, and whose notes stay until somebody has brought it there."""
 
