@@ -9,6 +9,7 @@ and result leaves a lease behind, and the next one repeats the result.
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -32,6 +33,9 @@ from worker.store.connections import connect_async
 from worker.store.keys import job_keys
 from worker.upstream.client import Client
 
+#: How long another thread may compute while the loop has something to do, in seconds: Python's own
+#: 5 ms would hold up every stream whenever a job begins or ends in one.
+_SWITCH_S = 0.0005
 #: How often the loop shows that it turns, in seconds.
 _TURN_S = 0.5
 _START_TIMEOUT_S = 30.0
@@ -66,6 +70,7 @@ class Engine:
         self._thread = threading.Thread(target=self._main, name="longstream-engine", daemon=True)
 
     def start(self) -> None:
+        sys.setswitchinterval(_SWITCH_S)
         self._thread.start()
         if not self._ready.wait(_START_TIMEOUT_S):
             raise RuntimeError("the engine's loop did not start")

@@ -29,14 +29,18 @@ from tests.harness.wire import (
 )
 from worker.upstream.client import Client
 from worker.upstream.exchange import BUFFER_BYTES
-from worker.upstream.transport import IDLE_CONNECTIONS
+from worker.upstream.routes import IDLE_CONNECTIONS, POOL_STREAMS
 
 WHOLE = stream(delta("stop", content="a") + USAGE + DONE)
 
 
-def pool_of(client: Client) -> Any:
+def pools_of(client: Client) -> Any:
     routes: Any = client._transport._client._transport
-    return routes._through[None]._pool
+    return routes._through[None]
+
+
+def connections_of(client: Client) -> list[Any]:
+    return [each for pool in pools_of(client)._pools for each in pool._pool.connections]
 
 
 async def idle(client: Client) -> None:
@@ -70,13 +74,14 @@ async def test_no_connection_leaks_after_a_thousand_cancelled_streams() -> None:
         return dice.choice(scripts)
 
     async with quick_client(Clocks(pool_s=20)) as client, WireServer(script) as server:
-        client_pool = pool_of(client)
         for _ in range(20):
             await asyncio.gather(*(leave(client, server) for _ in range(50)))
         await idle(client)
 
-        assert client_pool._requests == []
-        assert all(connection.is_idle() for connection in client_pool.connections)
+        pools = pools_of(client)
+        assert not any(pool._pool._requests for pool in pools._pools)
+        assert all(connection.is_idle() for connection in connections_of(client))
+        assert not any(pools._streams)
         server._script = WHOLE
         assert await read(client, server) == "a"
 
@@ -97,7 +102,24 @@ async def test_few_connections_are_kept_idle_however_many_streams_end() -> None:
         await asyncio.wait(readers)
         await idle(client)
 
-        assert len(pool_of(client).connections) <= IDLE_CONNECTIONS
+        assert len(connections_of(client)) <= IDLE_CONNECTIONS
+
+
+async def test_many_streams_share_out_over_pools_and_the_first_with_room_is_taken() -> None:
+    """A pool looks at all its connections whenever a stream begins or ends."""
+    meet, many = asyncio.Event(), 2 * POOL_STREAMS + 2
+    script: Script = [head(), chunk(delta(content="a")), meet, *WHOLE[1:]]
+    async with quick_client() as client, WireServer(script) as server:
+        readers = [asyncio.create_task(read(client, server)) for _ in range(many)]
+        async with asyncio.timeout(30):
+            while server.open < many:
+                await asyncio.sleep(0.005)
+        assert pools_of(client)._streams == [POOL_STREAMS, POOL_STREAMS, 2]
+        meet.set()
+        await asyncio.wait(readers)
+        await idle(client)
+        assert await read(client, server) == "aa"
+        assert pools_of(client)._streams == [0, 0, 0]
 
 
 async def test_streams_beyond_the_limit_wait_for_a_connection_and_then_say_so() -> None:

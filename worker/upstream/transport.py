@@ -1,61 +1,33 @@
-"""The only file that knows the HTTP library: requests out, raw bytes and plain failures in. Of what
-lies under that library, `wire` knows the sockets.
+"""The HTTP library's place: requests out, raw bytes and plain failures in.
 
-HTTP/1.1 only, since one connection of HTTP/2 takes all its streams down with it; redirects are not
-followed, since a POST would become a GET; TCP keepalive on every connection, proxied or not.
-Nothing of the HTTP library leaves this file: what it raises becomes an `UpstreamFailure`.
+It makes its connections by `routes`, over sockets of `wire` and `link`; nobody else knows it, and
+nothing of it leaves these files: what it raises becomes an `UpstreamFailure`. Redirects are not
+followed, since a POST would become a GET.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import httpx
 
-from settings.errors import SettingsError
 from settings.model import Clocks
 from worker.upstream.exchange import Exchange, Head, closed
 from worker.upstream.failures import UpstreamFailure, truncated
 from worker.upstream.link import Link
 from worker.upstream.proxies import Proxies
+from worker.upstream.routes import Routes
 from worker.upstream.tls import ssl_context
 from worker.upstream.wire import Wire
-
-#: Below the 5 s of common servers, so that a request does not meet a connection being closed.
-IDLE_CONNECTION_S = 4.0
-
-#: The pool looks at all its connections once for each idle one, whenever a stream begins or ends:
-#: with thousands of streams, idle ones must be few. They save little where streams take minutes.
-IDLE_CONNECTIONS = 16
-
-_KEEPALIVE = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), value)
-        for name, value in (
-            ("TCP_KEEPIDLE", 30),
-            ("TCP_KEEPINTVL", 30),
-            ("TCP_KEEPCNT", 4),
-            ("TCP_USER_TIMEOUT", 150_000),
-        )
-        if hasattr(socket, name)
-    ),
-]
 
 
 class Transport:
     """The connections of one process."""
 
     def __init__(self, clocks: Clocks, ca_bundle: str | None = None, *, streams: int) -> None:
-        limits = httpx.Limits(
-            max_connections=streams,
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            keepalive_expiry=IDLE_CONNECTION_S,
-        )
         self._read_s = clocks.read_s
         self._timeout = httpx.Timeout(
             connect=clocks.connect_s,
@@ -65,7 +37,7 @@ class Transport:
         )
         self._wire = Wire()
         self._client = httpx.AsyncClient(
-            transport=_Routes(ssl_context(ca_bundle), limits, Proxies(), self._wire),
+            transport=Routes(ssl_context(ca_bundle), streams, Proxies(), self._wire),
             follow_redirects=False,
         )
         self._open: dict[asyncio.Task[None], Exchange] = {}
@@ -218,52 +190,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
-
-
-class _Routes(httpx.AsyncBaseTransport):
-    """Direct connections, and those through each proxy of the environment."""
-
-    def __init__(
-        self, context: ssl.SSLContext, limits: httpx.Limits, proxies: Proxies, wire: Wire
-    ) -> None:
-        self._proxies = proxies
-        self._through: dict[str | None, httpx.AsyncHTTPTransport] = {
-            proxy: _connections(context, limits, proxy, wire) for proxy in (None, *proxies.urls)
-        }
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        url = request.url
-        proxy = self._proxies.proxy_for(url.scheme, url.host, url.port or _PORTS.get(url.scheme))
-        return await self._through[proxy].handle_async_request(request)
-
-    async def aclose(self) -> None:
-        for connections in self._through.values():
-            await connections.aclose()
-
-
-_PORTS = {"http": 80, "https": 443}
-
-
-def _connections(
-    context: ssl.SSLContext, limits: httpx.Limits, proxy: str | None, wire: Wire
-) -> httpx.AsyncHTTPTransport:
-    try:
-        transport = httpx.AsyncHTTPTransport(
-            verify=context,
-            http1=True,
-            http2=False,
-            limits=limits,
-            proxy=None if proxy is None else _proxy(proxy, context),
-            socket_options=_KEEPALIVE,
-        )
-    except (ImportError, ValueError, httpx.InvalidURL) as error:
-        scheme = (proxy or "").partition("://")[0]
-        raise SettingsError([f"the proxy of the environment ({scheme}://...): {error}"]) from None
-    # The library below takes it as an argument, the one above does not hand it on.
-    transport._pool._network_backend = wire
-    return transport
-
-
-def _proxy(url: str, context: ssl.SSLContext) -> httpx.Proxy:
-    proxy = httpx.Proxy(url)
-    return httpx.Proxy(url, ssl_context=context) if proxy.url.scheme == "https" else proxy
