@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ from worker.store.connections import connect
 from worker.store.keys import job_keys, pool_keys
 
 ROOT = Path(__file__).parents[2]
+#: How long a reader follows a job: one in a thread would keep the test process from ending.
+READ_S = 100.0
 
 
 _CONFIG = """
@@ -168,7 +171,10 @@ class Cluster:
 
 def read(client: redis.Redis, job_id: str, start: Cursor = START, had: str = "") -> tuple[str, End]:
     """Follow a job to its end as a clean reader that already has a text."""
+    deadline = time.monotonic() + READ_S
     for item in reader.tail(client, job_id, start):
+        # A reader that waits says so every few seconds.
+        assert time.monotonic() < deadline, f"job {job_id} does not end: {item}"
         if isinstance(item, Cut):
             had = had[: item.offset]
         elif isinstance(item, Text):
