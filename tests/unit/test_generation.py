@@ -25,14 +25,13 @@ def test_the_id_of_a_stream_is_that_of_its_first_document(document: bytes, found
     assert id_in(document) == found
 
 
-def test_a_chat_stream_knows_its_id_from_its_first_event_on() -> None:
-    dialect = Chat()
-    assert dialect.response_id is None
-
+def test_a_chat_stream_tells_its_id_with_its_first_event() -> None:
+    told: list[str] = []
+    dialect = Chat(begun=told.append)
     dialect.feed([Event(b'{"id": "gen-1", "choices": [{"delta": {"content": "a"}}]}')])
     dialect.feed([Event(b'{"id": "gen-2", "choices": [{"delta": {"content": "b"}}]}')])
 
-    assert dialect.response_id == "gen-1"
+    assert told == ["gen-1"]
 
 
 @pytest.mark.parametrize(
