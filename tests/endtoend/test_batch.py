@@ -234,6 +234,8 @@ def test_a_worker_of_the_embedded_stack_that_dies_is_started_again(
     requests(tmp_path, 2)
     try:
         with cli.start("batch", "run", "requests.jsonl", "-o", "out.jsonl") as process:
+            # The output is opened once the stack is there.
+            wait_until("the batch begins", (tmp_path / "out.jsonl").exists, 30)
             with cli.store() as client:
                 wait_until("jobs run", lambda: _running(client) == 2, 30)
             cli.kill_worker()
