@@ -14,6 +14,7 @@ from tests.conftest import Store
 from tests.harness.lines import Line
 from tests.harness.valkey import Valkey
 from worker.admission import overview, waiting
+from worker.admission.tickets import CLASSES
 from worker.log import reader
 from worker.log.view import Status
 from worker.store.connections import connect
@@ -85,16 +86,22 @@ def test_a_key_that_is_enabled_is_used_again(line: Line) -> None:
     assert not overview.enable(line.client, line.settings, "a")
 
 
-def test_the_queue_is_shown_in_the_order_it_is_granted(line: Line) -> None:
+@pytest.mark.parametrize("late", CLASSES)
+def test_the_queue_is_shown_in_the_order_it_is_granted(line: Line, late: str) -> None:
+    """Also when one class comes after others have had their turns."""
     line.accounts = {"b": Account(name="b")}
-    for number in range(10):
-        line.submit(f"n{number}", tenant="x", prompt=100)
-        line.submit(f"u{number}", tenant="y", prompt=100, priority="urgent")
-        line.submit(f"k{number}", tenant="z", prompt=100, priority="bulk")
-    line.ask(slots=3)
+
+    def submit(*classes: str) -> None:
+        for number in range(10):
+            for name in classes:
+                line.submit(f"{name}{number}", tenant=name, prompt=100, priority=name)
+
+    submit(*(name for name in CLASSES if name != late))
+    line.ask(slots=7)
+    submit(late)
     (queue,) = waiting.queues(line.client, line.settings, 100)
-    assert (queue.waiting, queue.running, queue.workers) == (27, 3, 1)
-    assert [job.place for job in queue.first] == list(range(1, 28))
+    assert (queue.waiting, queue.running, queue.workers) == (23, 7, 1)
+    assert [job.place for job in queue.first] == list(range(1, 24))
     assert line.grant() == [job.job for job in queue.first]
 
 

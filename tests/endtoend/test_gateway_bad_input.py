@@ -233,6 +233,12 @@ def test_a_header_that_means_one_thing_is_refused_twice(
         assert (reply.status, json.loads(reply.read())["code"]) == (400, "malformed")
 
 
+def test_so_many_jobs_and_no_more_are_followed_on_one_connection(gateway: Gateway) -> None:
+    names = [f"nobody-{number}" for number in range(33)]
+    for count, told in ((32, (404, "unknown_job")), (33, (400, "malformed"))):
+        assert answer(gateway, "GET", f"/events?jobs={','.join(names[:count])}") == told
+
+
 def test_no_header_can_be_smuggled_into_an_answer(gateway: Gateway) -> None:
     evil = "a\r\nSet-Cookie: evil=1"
     for key in (evil, evil.replace("\r\n", "\n"), "a\x00b"):
