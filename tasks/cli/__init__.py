@@ -21,6 +21,7 @@ def main() -> None:
     # What imports create stays; looking it through again and again costs a tenth of the start.
     gc.disable()
     sys.unraisablehook = _unraisable
+    _open_what_is_closed()
     try:
         code = _written(_run())
     except KeyboardInterrupt:
@@ -32,6 +33,19 @@ def main() -> None:
         tracing.flush()
     # Nothing is left to do, and taking the interpreter apart takes longer than many a command.
     os._exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Where `>&-` or a supervisor closed a stream, nothing is read and what is written is lost.
+    The next socket would get its number, and be written to by whoever means that stream."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            stream = os.fdopen(number, "w" if number else "r", encoding="utf-8")
+            setattr(sys, name, stream)
 
 
 def _written(code: int) -> int:

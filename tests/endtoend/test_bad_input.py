@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +77,26 @@ def test_a_prompt_from_stdin_must_be_text_and_have_an_end(
         _, err = process.communicate(timeout=30)
     assert process.returncode == 2
     assert complaint in err.decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "closed"),
+    [("jobs", ">&-"), ("jobs", "2>&-"), ("jobs", "<&- >&- 2>&-"), ("ask -", "<&-")],
+)
+def test_a_closed_stream_is_as_good_as_an_empty_one(cli: Cli, command: str, closed: str) -> None:
+    """As supervisors and `>&-` leave them; an empty prompt is a mistake of usage."""
+    line = f'"$0" -m tasks.cli {command} {closed}'
+    with subprocess.Popen(
+        ["sh", "-c", line, sys.executable],
+        env=cli.environ,
+        cwd=cli.work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == (2 if command == "ask -" else 0), err
+    assert b"Traceback" not in out + err
 
 
 @pytest.mark.parametrize(
