@@ -276,3 +276,17 @@ def test_the_last_text_is_stored_with_its_point_and_the_end_is_told_again() -> N
     again = Responses(resumed=point, said="a")
     assert text_of(again.feed([text, done])) == ""
     assert isinstance(again.finish()[-1], Finished)
+
+
+def test_what_the_end_of_the_body_cut_off_is_taken_only_when_it_is_whole() -> None:
+    responses = Responses()
+    responses.feed([delta("a")])
+    last = completed(item("a"))
+
+    assert responses.tail(Event(last.data[:-5])) == []
+    assert responses.notes["cut_tail"] == 1
+    with pytest.raises(UpstreamFailure):
+        responses.finish()
+    responses.tail(last)
+    assert responses.notes["unterminated_tail"] == 1
+    assert responses.finish()[-1] == COMPLETED
