@@ -113,7 +113,7 @@ class Client:
     def __init__(self, provider: Provider, life: Life) -> None:
         self._provider, self._life = provider, life
 
-    async def stream_into(self, _request: object, _key: Key, take: Take, *_: Any) -> None:
+    async def stream_into(self, _request: object, _key: Key, take: Take, **_: Any) -> None:
         self._provider.begun += 1
         await self._read(self._provider.begun, 0, take)
 
