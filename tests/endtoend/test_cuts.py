@@ -96,7 +96,8 @@ def test_a_server_that_is_a_replica_for_a_while_stops_nothing_for_good(
 @pytest.mark.timeout(120)
 def test_connections_do_not_grow_with_the_number_of_jobs(cluster: Cluster) -> None:
     """They grow with the threads of the pool, each of which has one for results."""
-    cluster.worker("--concurrency", "4")
+    threads = 4
+    cluster.worker("--concurrency", str(threads))
 
     def connected() -> int:
         return len(cluster.client.client_list())
@@ -109,4 +110,5 @@ def test_connections_do_not_grow_with_the_number_of_jobs(cluster: Cluster) -> No
     before = connected()
     batch("second")
     batch("third")
-    wait_until("no more than before", lambda: connected() <= before)
+    # A thread may have had nothing to do before.
+    wait_until("no more than before", lambda: connected() < before + threads)

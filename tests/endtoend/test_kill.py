@@ -28,7 +28,7 @@ MODEL = "sim:slow"
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     running = Cluster(
-        tmp_path, speed="20", LONGSTREAM_WORKER__LEASE_S="2", LONGSTREAM_WORKER__RENEW_S="0.5"
+        tmp_path, speed="30", LONGSTREAM_WORKER__LEASE_S="2", LONGSTREAM_WORKER__RENEW_S="0.5"
     )
     with closing(running):
         yield running

@@ -86,7 +86,7 @@ def test_streams_never_exceed_the_limit(start: Start) -> None:
 def test_refusals_cost_no_attempt_and_every_job_completes(start: Start) -> None:
     cluster = start({"requests": 6}, "requests_per_minute = 6000", window_s=4)
     cluster.worker()
-    records = finish(cluster, 30)
+    records = finish(cluster, 18)
     assert sum(account["refused"] for account in cluster.judged().values()) > 0
     assert {record.get("failures", "0") for record in records} == {"0"}
     learned: Any = cluster.client.hgetall(pool_keys("simulator").learned)
