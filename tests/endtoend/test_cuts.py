@@ -106,6 +106,10 @@ def test_connections_do_not_grow_with_the_number_of_jobs(cluster: Cluster) -> No
         jobs = [cluster.submit(f"Say {name} {n}.", f"{name}{n}", "sim:plain") for n in range(12)]
         assert {read(cluster.client, job)[1].outcome for job in jobs} == {"completed"}
 
+    # A thread is made when no other is free: all must have run a job at the same time.
+    slow = [cluster.submit(f"Tell of {n}.", f"slow{n}", "sim:slow") for n in range(threads)]
+    wait_until("all flow", lambda: all(cluster.client.xlen(job_keys(j).log) > 5 for j in slow))
+    assert {read(cluster.client, job)[1].outcome for job in slow} == {"completed"}
     batch("first")
     before = connected()
     batch("second")
