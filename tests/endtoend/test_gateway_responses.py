@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -108,8 +110,17 @@ def test_a_stream_can_be_taken_up_behind_any_of_its_events(client: httpx.Client)
         assert [e for e in rest if e["type"] == "response.output_text.delta"] == deltas
 
 
-def test_a_background_response_goes_from_queued_to_completed(client: httpx.Client) -> None:
-    made = created(client, instructions="Be brief.")
+def test_a_background_response_goes_from_queued_to_completed(
+    client: httpx.Client, shared: Cluster
+) -> None:
+    (worker,) = shared.alive()
+    pid = int(worker.removeprefix("longstream-").partition("@")[0])
+    # An idle worker may begin before the answer is written.
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        made = created(client, instructions="Be brief.")
+    finally:
+        os.kill(pid, signal.SIGCONT)
     assert made["status"] == "queued"
     path = f"/v1/responses/{made['id']}"
     wait_until("it ends", lambda: client.get(path).json()["status"] == "completed")
