@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -39,6 +40,13 @@ def pytest_asyncio_loop_factories(
     """What a module's coroutines run on: asyncio's loop, or what its `ON` names."""
     names = getattr(getattr(item, "module", None), "ON", ("asyncio",))
     return {name: LOOPS[name] for name in names}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so does whatever that starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
