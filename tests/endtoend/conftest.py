@@ -38,7 +38,7 @@ def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One whose answers take long enough for something to go wrong meanwhile."""
     running = Cluster(
         tmp_path_factory.mktemp("paced"),
-        speed="16",
+        speed="12",
         LONGSTREAM_WORKER__MAX_ATTEMPTS="3",
         LONGSTREAM_WORKER__BACKOFF_S="0.2",
     )
