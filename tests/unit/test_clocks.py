@@ -92,6 +92,20 @@ def test_time_in_which_nobody_reads_is_nobodys_silence() -> None:
     assert pass_time(watch, hand, 9.9) is None
 
 
+def test_an_event_that_is_told_late_takes_back_nothing_that_came_since() -> None:
+    """The watch hears of usual events when it looks; a pause or a comment may have come behind."""
+    watch, hand = running()
+    came_at = hand.now
+    hand.now += 60
+    watch.resume()
+    watch.event_came(came_at)
+    assert pass_time(watch, hand, 9.9) is None
+
+    watch.event_came(hand.now)
+    assert pass_time(watch, hand, 9.9) is None
+    assert pass_time(watch, hand, 0.2) == "bytes_idle"
+
+
 def test_after_a_suspended_host_the_bytes_that_wait_are_read_first() -> None:
     watch, hand = running(Clocks(bytes_idle_s=10))
     watch.wait_s()

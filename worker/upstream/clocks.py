@@ -60,8 +60,8 @@ class Watch:
         self._bytes = self._events = self._now()
 
     def event_came(self, at: float) -> None:
-        """One came then, by the clock of `boottime`."""
-        self._bytes = self._events = at
+        """One came then. It may be told late, and takes back nothing that came since."""
+        self._bytes, self._events = max(self._bytes, at), max(self._events, at)
 
     def bytes_came(self, *, events: bool) -> None:
         self._bytes = self._now()
