@@ -143,9 +143,10 @@ class Pump:
     async def _move(self, request: Request | None) -> Finished:
         """Through one connection, which asks, or takes the response up again."""
         if request is not None:
-            told = (self._note_id,) if self.key.profile.usage_path else ()
-            sinks = (self._take, *told)
-            await self._client.stream_into(request, self.key, *sinks, one=self._take_one)
+            begun = self._note_id if self.key.profile.usage_path else None
+            await self._client.stream_into(
+                request, self.key, self._take, begun=begun, one=self._take_one
+            )
         else:
             assert self._at is not None
             await self._client.resume_into(self.key, self._at, self.text, self._take)

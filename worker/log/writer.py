@@ -33,7 +33,6 @@ _APPEND_ONE = script("worker.log", "append_one")
 _SEAL = script("worker.log", "seal")
 _HAND_BACK = script("worker.log", "hand_back")
 
-
 #: The digest takes so many bytes at once: that costs little more than a few.
 _DIGEST_BYTES = 4096
 
@@ -41,7 +40,7 @@ _DIGEST_BYTES = 4096
 class Writer:
     """Use from one event loop. `text` and `thinking` never wait; `room` is the backpressure.
 
-    It is also the call of its own append (`worker.log.commit.Call`): nearly every append is
+    It is also the call of its own append (`worker.log.calls.Call`): nearly every append is
     answered 1, and neither a task nor a future is made for one that is.
     """
 
