@@ -16,7 +16,7 @@ from worker.upstream.chat import Chat
 from worker.upstream.failures import truncated
 from worker.upstream.happenings import Finished, Happening, Text, Thinking
 from worker.upstream.responses import Responses
-from worker.upstream.usual import event_in
+from worker.upstream.usual import event_at
 
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 NOISE = st.sampled_from(
@@ -80,8 +80,8 @@ def read_as_it_comes(dialect: Dialect, documents: list[bytes]) -> tuple[Answer, 
     happenings: list[Happening] = []
     for document in documents:
         event = b"data: " + document + b"\n\n"
-        say, data = answer.usual, event_in(framing.chunk(event))
-        one = None if say is None or data is None else say(data)
+        say, found = answer.usual, event_at(framing.chunk(event), 0)
+        one = None if say is None or found is None else say(found[0])
         happenings += answer.feed(event) if one is None else [one]
     return answer, happenings
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from worker.upstream.chunked import Chunked
 from worker.upstream.sse import Decoder
-from worker.upstream.usual import event_in
+from worker.upstream.usual import event_at
 
 PIECES = st.lists(
     st.sampled_from(
@@ -44,36 +44,51 @@ def slowly(read: bytes) -> list[bytes] | None:
 
 
 def test_one_chunk_with_one_data_line_is_it() -> None:
-    assert event_in(framed(b'data: {"a":"\xc3\xa4"}\n\n')) == b'{"a":"\xc3\xa4"}'
-    assert event_in(framed(b"event: x\ndata: {}\n\n")) == b"{}"
-    assert event_in(b"0A\r\ndata: {}\n\n\r\n") == b"{}"
+    assert event_at(framed(b'data: {"a":"\xc3\xa4"}\n\n'), 0) == (b'{"a":"\xc3\xa4"}', 24)
+    assert event_at(framed(b"event: x\ndata: {}\n\n"), 0) == (b"{}", 25)
+    assert event_at(b"0A\r\ndata: {}\n\n\r\n", 0) == (b"{}", 16)
+
+
+def test_it_is_found_behind_others_and_with_more_behind_it() -> None:
+    read = framed(b"data: a\n\n") + framed(b"data: bc\n\n") + b"9\r\nda"
+
+    assert event_at(read, 0) == (b"a", 14)
+    assert event_at(read, 14) == (b"bc", 29)
+    assert event_at(read, 29) is None
 
 
 @pytest.mark.parametrize(
     "read",
     [
         framed(b"data: a\n\n")[:-1],
-        framed(b"data: a\n\n") * 2,
         framed(b"data: a\n\ndata: b\n\n"),
         framed(b"data: a\ndata: b\n\n"),
         framed(b"event: x\rdata: a\ndata: a\n\n"),
         framed(b"event: x\ndata: a\n\n")[3:],
         framed(b"data: a\rdata: b\n\n"),
         framed(b"data: a\n") + framed(b"\n"),
-        b"9\r\ndata: a\n\n\r\n" + b"x",
         b"8;x=y\r\ndata: a\n\n\r\n",
         b"7\r\ndata: a\n\n\r\n",
         b"",
     ],
 )
 def test_any_other_read_is_not(read: bytes) -> None:
-    assert event_in(read) is None
+    assert event_at(read, 0) is None
 
 
-@given(body=PIECES, read=PIECES, whole=st.booleans())
-def test_framing_and_decoder_would_make_the_same_of_it(
-    body: bytes, read: bytes, whole: bool
-) -> None:
-    read = framed(body) if whole and body else read
-    found = event_in(read)
-    assert found is None or slowly(read) == [found]
+def usual(read: bytes) -> tuple[list[bytes], bytes]:
+    """The data of the usual events it begins with, and the rest."""
+    found, at = [], 0
+    while (event := event_at(read, at)) is not None:
+        data, at = event
+        found.append(data)
+    return found, read[at:]
+
+
+@given(bodies=st.lists(PIECES.filter(bool), max_size=3), read=PIECES)
+def test_framing_and_decoder_would_make_the_same_of_it(bodies: list[bytes], read: bytes) -> None:
+    read = b"".join(map(framed, bodies)) + read
+
+    found, rest = usual(read)
+
+    assert slowly(read[: len(read) - len(rest)]) == found

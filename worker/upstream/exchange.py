@@ -42,6 +42,10 @@ class Valve(Protocol):
     def resume(self) -> None: ...
 
 
+def _nothing_of(_: bytes, __: float) -> int:
+    return 0
+
+
 class Exchange:
     """`head`, `read`, `listen`, `pause`, `resume`, `stirred`, `release` and `abort` are the
     listener's; the rest is the owning task's."""
@@ -50,12 +54,13 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._head: Head | None = None
         self._hear: Callable[[bytes], None] | None = None
-        self._hear_one: Callable[[bytes, float], bool] = _not_one
+        self._hear_usual: Callable[[bytes, float], int] = _nothing_of
         #: Hands on what came, or keeps it while nobody wants it. Each read goes through these, so
         #: they are the listener's own while that may have it.
         self.put: Callable[[bytes], None] = self._keep
-        #: Hands on a whole read if it is a usual one, and when it came; else nothing happens.
-        self.put_one: Callable[[bytes, float], bool] = _not_one
+        #: Hands on what a read begins with as far as that is usual, and when it came; how many
+        #: bytes that was.
+        self.put_usual: Callable[[bytes, float], int] = _nothing_of
         self._paused = False
         self._pieces: list[bytes] = []
         self._waiting_bytes = 0
@@ -93,11 +98,11 @@ class Exchange:
         return b""
 
     def listen(
-        self, hear: Callable[[bytes], None], one: Callable[[bytes, float], bool] | None = None
+        self, hear: Callable[[bytes], None], usual: Callable[[bytes, float], int] = _nothing_of
     ) -> None:
-        """Gives what came, and from now on what comes, to `hear`; and to `one` first whatever may
-        be a usual read, with its frame and its time: it takes all of it, or returns False."""
-        self._hear, self._hear_one = hear, one or _not_one
+        """Gives what came, and from now on what comes, to `hear`; and to `usual` first whatever may
+        begin with usual chunks, in its frame and with its time: it returns how much it took."""
+        self._hear, self._hear_usual = hear, usual
         self.resume()
 
     def pause(self) -> None:
@@ -169,11 +174,11 @@ class Exchange:
 
     def _route(self) -> None:
         if self._released:
-            self.put, self.put_one = _drop, _not_one
+            self.put, self.put_usual = _drop, _nothing_of
         elif self._hear is None or self._paused:
-            self.put, self.put_one = self._keep, _not_one
+            self.put, self.put_usual = self._keep, _nothing_of
         else:
-            self.put, self.put_one = self._hear, self._hear_one
+            self.put, self.put_usual = self._hear, self._hear_usual
 
     def _keep(self, piece: bytes) -> None:
         self._pieces.append(piece)
@@ -223,10 +228,6 @@ def closed() -> UpstreamFailure:
     return UpstreamFailure(
         "the client let the connection go", kind="closed", fault="network", retryable=True
     )
-
-
-def _not_one(_: bytes, __: float) -> bool:
-    return False
 
 
 def _drop(_: bytes) -> None:

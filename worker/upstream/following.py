@@ -17,7 +17,7 @@ from worker.upstream.encodings import inflate_for
 from worker.upstream.exchange import Exchange, Head
 from worker.upstream.failures import UpstreamFailure, failure_of_answer
 from worker.upstream.happenings import Happening
-from worker.upstream.usual import event_in
+from worker.upstream.usual import event_at
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +104,7 @@ class _Course:
     async def run(self) -> None:
         exchange, answer, watch = self._exchange, self._answer, self._watch
         if self._waiting is None:
-            exchange.listen(self._heard, self._heard_one)
+            exchange.listen(self._heard, self._heard_usual)
         while True:
             if self._error is not None:
                 raise self._error
@@ -112,7 +112,7 @@ class _Course:
                 waiting, self._waiting = self._waiting, None
                 await waiting
                 watch.resume()
-                exchange.listen(self._heard, self._heard_one)
+                exchange.listen(self._heard, self._heard_usual)
             elif answer.over:
                 break
             elif exchange.ended:
@@ -145,23 +145,27 @@ class _Course:
             if self._waiting is not None:
                 self._exchange.pause()
 
-    def _heard_one(self, data: bytes, at: float) -> bool:
-        """Takes a usual read, the way nearly all go."""
-        say = self._answer.usual
-        if say is None or (event := event_in(data)) is None or self._error is not None:
-            return False
+    def _heard_usual(self, data: bytes, at: float) -> int:
+        """Takes the usual chunks it begins with, the way nearly all go; how many bytes they are."""
+        say, upto, end = self._answer.usual, 0, len(data)
+        if say is None or self._error is not None:
+            return 0
         try:
-            if (happening := say(event)) is None:
-                return False
-            self._event_at = at
-            self._waiting = self._take_one(happening)
-            if self._waiting is None:
-                return True
-            self._exchange.pause()
+            while (found := event_at(data, upto)) is not None:
+                if (happening := say(found[0])) is None:
+                    return upto
+                upto, self._event_at = found[1], at
+                self._waiting = self._take_one(happening)
+                if self._waiting is not None:
+                    self._exchange.pause()
+                    self._exchange.stir()
+                    return upto
+                if upto == end:
+                    return upto
         except BaseException as error:
             self._error = error
-        self._exchange.stir()
-        return True
+            self._exchange.stir()
+        return upto
 
     def _heard(self, data: bytes) -> None:
         answer = self._answer

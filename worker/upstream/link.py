@@ -31,11 +31,11 @@ _LAST_CHUNK = b"0\r\n\r\n"
 
 
 class Sink(Protocol):
-    """Who takes a body. `put` and `put_one` may be others at each piece."""
+    """Who takes a body. `put` and `put_usual` may be others at each piece."""
 
     put: Callable[[bytes], None]
-    #: Given a whole read and when it came: takes all of it, or returns False.
-    put_one: Callable[[bytes, float], bool]
+    #: Given a read in its chunks, and when it came: how much of it was usual, and taken.
+    put_usual: Callable[[bytes, float], int]
 
 
 class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
@@ -237,8 +237,10 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
     def _received(self, data: bytes) -> None:
         body, sink = self._body, self._sink
         self._read_at = at = boottime()
-        if sink is not None and body.fresh and sink.put_one(data, at):
-            return
+        if sink is not None and body.fresh and (taken := sink.put_usual(data, at)):
+            if taken == len(data):
+                return
+            data = data[taken:]
         if sink is None or body.over or body.broken:
             self._held += data
             self._flow()
