@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -92,7 +93,7 @@ def ruling(failure: UpstreamFailure) -> Ruling | None:
 
 
 class Store(Protocol):
-    async def call(self, script: Script, keys: list[str], args: list[object]) -> object: ...
+    def call(self, script: Script, keys: list[str], args: list[object]) -> Awaitable[object]: ...
 
 
 async def told(store: Store, settings: Settings, lease: Lease, failure: UpstreamFailure) -> Told:
@@ -144,7 +145,21 @@ def hear(settings: Settings, lease: Lease, limits: Limits) -> Call | None:
     return _HEARD, pool_keys(lease.pool).all(), args
 
 
-def report_merged(heard: asyncio.Future[Any]) -> None:
+def hearing(store: Store, settings: Settings, lease: Lease) -> Callable[[Limits], None]:
+    """Takes what an answer says of its limits to the store; nobody waits for that."""
+    under_way: set[asyncio.Future[object]] = set()
+
+    def heard(limits: Limits) -> None:
+        if (call := hear(settings, lease, limits)) is not None:
+            telling = asyncio.ensure_future(store.call(*call))
+            under_way.add(telling)
+            telling.add_done_callback(under_way.discard)
+            telling.add_done_callback(_report_merged)
+
+    return heard
+
+
+def _report_merged(heard: asyncio.Future[object]) -> None:
     """Warn when an answer told that two accounts are one."""
     if heard.cancelled() or heard.exception() is not None:
         # The next answer tells it again.

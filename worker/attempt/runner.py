@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from typing import Any
+from functools import partial
 
 from settings.errors import LongstreamError
 from settings.model import Key, Settings
@@ -42,7 +42,6 @@ from worker.store.scripts import script
 from worker.upstream.client import Client
 from worker.upstream.failures import UpstreamFailure
 from worker.upstream.happenings import Finished
-from worker.upstream.limits import Limits
 
 _CLAIM = script("worker.log", "claim")
 
@@ -73,7 +72,6 @@ class Attempt:
         self._purse = purse or Purse(settings, commit)
         self._guard: Guard | None = None
         self._failures = 0
-        self._hearing: asyncio.Future[Any] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     @property
@@ -169,7 +167,8 @@ class Attempt:
         provider, kept_s = (self._client, self._settings), self._settings.retention.spend_s
         asks = asking(*provider), stopping(*provider)
         self._leaving.paying = paying = Paying(self._commit, *whose, claim, kept_s, *asks)
-        return Guard(self._settings, self._purse, paying, lambda: self.stop(Stop.BUDGET))
+        stop = partial(self._stopping.stop, Stop.BUDGET)
+        return Guard(self._settings, self._purse, paying, stop)
 
     async def _claim(self, purpose: str) -> Claim | str:
         args = [self._lease.number, self._worker, self._lease.key, purpose]
@@ -228,18 +227,13 @@ class Attempt:
             *(self._client, writer, key, turn.reading),
             said=turn.said,
             point=point,
-            hear=self._hear,
+            hear=answers.hearing(self._commit, self._settings, self._lease),
             pay=self._guard.produced,
             begun=self._guard.paying.begun,
             seen=self._seen,
         )
         self._leaving.pump = pump
         return pump
-
-    def _hear(self, limits: Limits) -> None:
-        if (heard := answers.hear(self._settings, self._lease, limits)) is not None:
-            self._hearing = asyncio.ensure_future(self._commit.call(*heard))
-            self._hearing.add_done_callback(answers.report_merged)
 
     async def _conclude(self, writer: Writer, finished: Finished) -> Verdict:
         self._leaving.ending = "answered"
@@ -271,6 +265,8 @@ class Attempt:
         self, writer: Writer, failure: UpstreamFailure, *, rejoining: bool
     ) -> Verdict:
         """The next rung of the ladder: try again if that may help and the job allows it."""
+        # It is kept by what it ended, and its traceback holds all of that.
+        failure.__traceback__ = None
         self._seen.failed(failure)
         asked = self._turn.request if self._turn else None
         reason = words_of(failure, self._settings.key(self._lease.key), asked)

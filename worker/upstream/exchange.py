@@ -174,6 +174,8 @@ class Exchange:
 
     def _route(self) -> None:
         if self._released:
+            # The listener holds the exchange, which must not hold it any more.
+            self._hear, self._hear_usual = None, _nothing_of
             self.put, self.put_usual = _drop, _nothing_of
         elif self._hear is None or self._paused:
             self.put, self.put_usual = self._keep, _nothing_of
@@ -197,6 +199,8 @@ class Exchange:
         """Nothing more will come; None is the clean end of the body."""
         self.failure = failure
         self._ended = True
+        # A task that was cancelled keeps its frame, and with it the exchange.
+        self._task = None
         self.stir()
 
     def seal(self) -> None:

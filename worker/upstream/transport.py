@@ -23,6 +23,8 @@ from worker.upstream.routes import Routes
 from worker.upstream.tls import ssl_context
 from worker.upstream.wire import Wire
 
+_NO_STREAM = httpx.ByteStream(b"")
+
 
 class Transport:
     """The connections of one process."""
@@ -73,6 +75,8 @@ class Transport:
             finally:
                 exchange.seal()
                 await response.aclose()
+                # Response and stream hold each other, and with them all that the answer took.
+                response.stream = _NO_STREAM
         except Exception as error:
             failure = failure_of(error, began=head is not None)
         finally:
