@@ -23,6 +23,7 @@ from worker.admission import line
 from worker.admission.line import Held, Lease, Spent
 from worker.attempt.runner import Attempt
 from worker.attempt.work import Stop, Verdict, Work, Yielded
+from worker.collecting import Collector
 from worker.errors import StoreRefused
 from worker.job.cancel import ELSEWHERE, Closed
 from worker.ledger.purse import Purse
@@ -65,12 +66,14 @@ class Engine:
         self._waited_for: set[asyncio.Task[Any]] = set()
         self._given_up = False
         self._turned_at = time.monotonic()
+        self._collector = Collector()
         self._loop = new_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name="longstream-engine", daemon=True)
 
     def start(self) -> None:
         sys.setswitchinterval(_SWITCH_S)
+        self._collector.take_over()
         self._thread.start()
         if not self._ready.wait(_START_TIMEOUT_S):
             raise RuntimeError("the engine's loop did not start")
@@ -205,6 +208,7 @@ class Engine:
             self._turned_at = time.monotonic()
             if not self.draining and self._stopping():
                 self.drain(self.settings.worker.drain_s)
+            self._collector.look(self.running)
             await asyncio.sleep(_TURN_S)
 
     async def _run(self, work: Work) -> Verdict:
