@@ -45,7 +45,7 @@ class Lossy(GroupCommit):
 
     lose = 0
 
-    def _replied(self, replies: list[Any]) -> None:
+    def _replied(self, replies: list[Any] | None) -> None:
         if not self.lose:
             super()._replied(replies)
             return

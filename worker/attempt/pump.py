@@ -12,13 +12,13 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from settings.model import Key
-from worker.attempt.reading import HearsCalls, Reading
+from worker.attempt.reading import HearsCalls, Mark, Reading
 from worker.log.claim import Point
 from worker.log.entries import Tokens
 from worker.log.writer import Writer
@@ -161,7 +161,13 @@ class Pump:
 
     def _take_one(self, happening: Happening) -> Awaitable[None] | None:
         if visible := isinstance(happening, Text):
-            self._say(happening.text)
+            text = happening.text
+            self._text.append(text)
+            self.produced += 1
+            if marks := self._reading.take(text):
+                self._mark(text, marks)
+            else:
+                self._writer.text(text)
             self._unseen -= 1
             if self._unseen < 0:
                 self._unseen = self._seen.came()
@@ -204,10 +210,11 @@ class Pump:
     def _say(self, text: str) -> None:
         self._text.append(text)
         self.produced += 1
-        done, marks = 0, self._reading.take(text)
-        if not marks:
-            self._writer.text(text)
-            return
+        self._mark(text, self._reading.take(text))
+
+    def _mark(self, text: str, marks: Sequence[Mark]) -> None:
+        """Into the log, each note right behind the last character it needs."""
+        done = 0
         for mark in marks:
             self._writer.text(text[done : mark.upto])
             self._writer.note(mark.what, mark.name)

@@ -117,17 +117,13 @@ class GroupCommit:
             self._opening = self._loop.create_task(self._open())
             return
         calls, self._pending = self._pending, []
-        packed = []
-        for call in calls:
-            try:
-                if (command := call.command()) is None:
-                    continue
-                packed.append(lane.pack(command))
-            except Exception as error:
-                # What can not be sent fails its own stream and no other.
-                call.done(error)
-                continue
-            self._flying.append(call)
+        packed, pack = [], lane.pack
+        try:
+            for call in calls:
+                packed.append(pack(call.command()))
+            self._flying = calls
+        except Exception:
+            packed = self._sifted(calls, pack)
         if len(packed) > _FEW:
             self._shorten(packed)
         if not packed:
@@ -143,6 +139,21 @@ class GroupCommit:
             self._timer = self._loop.call_later(_REPLY_S, self._look)
         lane.send(packed)
 
+    def _sifted(self, calls: list[Call], pack: Callable[[tuple[Any, ...]], Any]) -> list[Any]:
+        """Those that can be sent and are still waited for; what can not be fails its own stream and
+        no other."""
+        packed = []
+        for call in calls:
+            try:
+                if (command := call.command()) is None:
+                    continue
+                packed.append(pack(command))
+            except Exception as error:
+                call.done(error)
+                continue
+            self._flying.append(call)
+        return packed
+
     def _shorten(self, packed: list[Any]) -> None:
         """Leave what is beyond the bytes of one batch for the next."""
         size = 0
@@ -153,17 +164,21 @@ class GroupCommit:
                 del self._flying[number:], packed[number:]
                 return
 
-    def _replied(self, replies: list[Any]) -> None:
+    def _replied(self, replies: list[Any] | None) -> None:
         flying, self._flying = self._flying, []
         if self._unmeasured < 0:
             self._unmeasured = SAMPLED - 1
             self._times.observe(time.monotonic() - self._sent_at)
         odd: list[tuple[Call, Exception]] = []
-        for call, reply in zip(flying, replies, strict=True):
-            if isinstance(reply, Exception):
-                odd.append((call, reply))
-            else:
-                call.done(reply)
+        if replies is None:
+            for call in flying:
+                call.done(1)
+        else:
+            for call, reply in zip(flying, replies, strict=True):
+                if isinstance(reply, Exception):
+                    odd.append((call, reply))
+                else:
+                    call.done(reply)
         if odd and self._must_retry(odd):
             return
         self._tries = 0

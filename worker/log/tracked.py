@@ -141,9 +141,9 @@ class TrackedReads:
         self.reads += len(wants)
         lane.send([lane.pack(tuple(want.command)) for want in wants])
 
-    def _heard(self, replies: list[Any]) -> None:
+    def _heard(self, replies: list[Any] | None) -> None:
         try:
-            for reply in replies:
+            for reply in replies or ():
                 self._take(reply)
         except Exception as error:
             # A bug in one answer must not leave everybody without any.

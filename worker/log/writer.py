@@ -95,10 +95,14 @@ class Writer:
         #: `timed`: when the text came that is to be timed; 0: none is.
         self._stored, self.timed = stored, 0.0
         self._failed: Exception | None = None
-        #: Characters of text, those of `said` included.
-        self.length = len(said)
-        #: How many of them are in entries.
+        #: Characters of text in entries, those of `said` included.
         self._entered = len(said)
+
+    @property
+    def length(self) -> int:
+        """Characters of text, those of `said` included."""
+        parts = (self._parts, *(parts for parts, _ in self._noted))
+        return self._entered + sum(map(len, chain(*parts)))
 
     def text(self, delta: str) -> None:
         """Append visible text. Unpaired surrogates, which no store can hold, become U+FFFD."""
@@ -113,7 +117,6 @@ class Writer:
             self._undigested.clear()
         self._parts.append(delta)
         self._text_bytes += len(data)
-        self.length += len(delta)
         if self._text_bytes > self._buffer_bytes:
             self.has_room = False
         self._stir()
@@ -206,7 +209,9 @@ class Writer:
         if not self._command:
             point = self._resume
             self._flying = self._text_bytes, point, self.timed
-            place, taken = self._sent.place, self._take()
+            place = self._sent.place
+            plain = not self._noted and self._tokens == self._tokens_shown
+            taken = self._say() if plain else self._take()
             if point or len(taken) != 2:
                 self.script = APPEND
                 self._command = (*self._begun, *place, point, *taken)
@@ -265,8 +270,6 @@ class Writer:
 
     def _take(self) -> Documents:
         """Make entries of what is pending."""
-        if not self._noted and self._tokens == self._tokens_shown:
-            return self._say()
         taken: Documents = []
         if self._tokens != self._tokens_shown:
             taken += self._sent.add(entries.Thinking(offset=self._entered, tokens=self._tokens))

@@ -58,8 +58,7 @@ class Selector(selectors.BaseSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         # Before what is due: that may stir the loop, which must not wait then.
         self.stirred = False
-        while self._due:
-            self._do_due()
+        self._do_due()
         wait_s = 0.0 if self.stirred else _EVER_S if timeout is None else max(timeout, 0.0)
         until = time.monotonic() + wait_s
         found: list[tuple[selectors.SelectorKey, int]] = []
@@ -74,7 +73,7 @@ class Selector(selectors.BaseSelector):
                         self._look(fd, mask, found)
                 except Exception as error:
                     self._failed(error)
-            while self._due:
+            if self._due:
                 self._do_due()
             wait_s = until - time.monotonic()
             if found or self.stirred or wait_s <= 0.0:
@@ -117,12 +116,13 @@ class Selector(selectors.BaseSelector):
             found.append((key, happened))
 
     def _do_due(self) -> None:
-        due, self._due = self._due, []
-        for call in due:
-            try:
-                call()
-            except Exception as error:
-                self._failed(error)
+        while self._due:
+            due, self._due = self._due, []
+            for call in due:
+                try:
+                    call()
+                except Exception as error:
+                    self._failed(error)
 
     def _mask(self, fd: int) -> int:
         key = self._keys.get(fd)
