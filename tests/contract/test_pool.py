@@ -29,7 +29,7 @@ from tests.harness.wire import (
 )
 from worker.upstream.client import Client
 from worker.upstream.exchange import BUFFER_BYTES
-from worker.upstream.routes import IDLE_CONNECTIONS, POOL_STREAMS
+from worker.upstream.routes import POOL_STREAMS
 
 WHOLE = stream(delta("stop", content="a") + USAGE + DONE)
 
@@ -39,8 +39,12 @@ def pools_of(client: Client) -> Any:
     return routes._through[None]
 
 
+def streams_of(client: Client) -> list[int]:
+    return [pool.streams for pool in pools_of(client)._pools]
+
+
 def connections_of(client: Client) -> list[Any]:
-    return [each for pool in pools_of(client)._pools for each in pool._pool.connections]
+    return [each for pool in pools_of(client)._pools for each in pool.transport._pool.connections]
 
 
 async def idle(client: Client) -> None:
@@ -79,9 +83,9 @@ async def test_no_connection_leaks_after_a_thousand_cancelled_streams() -> None:
         await idle(client)
 
         pools = pools_of(client)
-        assert not any(pool._pool._requests for pool in pools._pools)
+        assert not any(pool.transport._pool._requests for pool in pools._pools)
         assert all(connection.is_idle() for connection in connections_of(client))
-        assert not any(pools._streams)
+        assert not any(pool.streams for pool in pools._pools)
         server._script = WHOLE
         assert await read(client, server) == "a"
 
@@ -102,7 +106,27 @@ async def test_few_connections_are_kept_idle_however_many_streams_end() -> None:
         await asyncio.wait(readers)
         await idle(client)
 
-        assert len(connections_of(client)) <= IDLE_CONNECTIONS
+        assert len(connections_of(client)) <= POOL_STREAMS
+
+
+async def test_a_connection_is_used_again_however_many_others_there_are() -> None:
+    """The library counts those in use among the idle ones that are too many."""
+    meet, others = asyncio.Event(), POOL_STREAMS - 1
+    scripts: list[Script] = [[head(), chunk(delta(content="a")), meet, *WHOLE[1:]]] * others
+
+    def script(_: Received) -> Script:
+        return scripts.pop() if scripts else WHOLE
+
+    async with quick_client() as client, WireServer(script) as server:
+        readers = [asyncio.create_task(read(client, server)) for _ in range(others)]
+        async with asyncio.timeout(30):
+            while server.open < others:
+                await asyncio.sleep(0.005)
+        for _ in range(5):
+            assert await read(client, server) == "a"
+        assert server.connections == others + 1
+        meet.set()
+        await asyncio.wait(readers)
 
 
 async def test_many_streams_share_out_over_pools_and_the_first_with_room_is_taken() -> None:
@@ -114,12 +138,12 @@ async def test_many_streams_share_out_over_pools_and_the_first_with_room_is_take
         async with asyncio.timeout(30):
             while server.open < many:
                 await asyncio.sleep(0.005)
-        assert pools_of(client)._streams == [POOL_STREAMS, POOL_STREAMS, 2]
+        assert streams_of(client) == [POOL_STREAMS, POOL_STREAMS, 2]
         meet.set()
         await asyncio.wait(readers)
         await idle(client)
+        assert streams_of(client) == [0], "pools without streams are closed"
         assert await read(client, server) == "aa"
-        assert pools_of(client)._streams == [0, 0, 0]
 
 
 async def test_streams_beyond_the_limit_wait_for_a_connection_and_then_say_so() -> None:

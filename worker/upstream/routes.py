@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
+from operator import attrgetter
 
 import httpx
 
@@ -23,9 +24,9 @@ IDLE_CONNECTION_S = 4.0
 
 #: A pool looks at all its connections whenever a stream begins or ends, and once more for each idle
 #: one: with eight hundred in one that took 4 ms of every stream's life, in which no other was read.
-POOL_STREAMS = 64
-#: Idle ones save little where streams take minutes.
-IDLE_CONNECTIONS = 16
+#: And it keeps an idle one only where it has no more of any kind than it may keep idle, so no pool
+#: has more.
+POOL_STREAMS = 16
 
 _KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -63,6 +64,14 @@ class Routes(httpx.AsyncBaseTransport):
             await pools.aclose()
 
 
+class _Pool:
+    """So many streams through one pool of the library."""
+
+    def __init__(self, transport: httpx.AsyncHTTPTransport) -> None:
+        self.transport = transport
+        self.streams = 0
+
+
 class _Pools(httpx.AsyncBaseTransport):
     """The connections of one route, in as many pools as it takes; the first with room is taken."""
 
@@ -71,49 +80,50 @@ class _Pools(httpx.AsyncBaseTransport):
     ) -> None:
         limits = httpx.Limits(
             max_connections=min(streams, POOL_STREAMS),
-            max_keepalive_connections=IDLE_CONNECTIONS,
+            max_keepalive_connections=POOL_STREAMS,
             keepalive_expiry=IDLE_CONNECTION_S,
         )
         self._make, self._most = partial(make, limits), math.ceil(streams / POOL_STREAMS)
         #: What a proxy setting has wrong is found at the start.
-        self._pools = [self._make()]
-        self._streams = [0]
+        self._pools = [_Pool(self._make())]
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        number = self._with_room()
-        self._streams[number] += 1
-        ended = partial(self._ended, number)
+        pool = self._with_room()
+        pool.streams += 1
         try:
-            response = await self._pools[number].handle_async_request(request)
+            response = await pool.transport.handle_async_request(request)
         except BaseException:
-            ended()
+            pool.streams -= 1
             raise
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Counted(response.stream, ended)
+        response.stream = _Counted(response.stream, partial(self._ended, pool))
         return response
 
     async def aclose(self) -> None:
         for pool in self._pools:
-            await pool.aclose()
+            await pool.transport.aclose()
 
-    def _with_room(self) -> int:
-        for number, streams in enumerate(self._streams):
-            if streams < POOL_STREAMS:
-                return number
+    def _with_room(self) -> _Pool:
+        for pool in self._pools:
+            if pool.streams < POOL_STREAMS:
+                return pool
         if len(self._pools) < self._most:
-            self._pools.append(self._make())
-            self._streams.append(0)
-            return len(self._pools) - 1
-        return self._streams.index(min(self._streams))
+            self._pools.append(_Pool(self._make()))
+            return self._pools[-1]
+        return min(self._pools, key=attrgetter("streams"))
 
-    def _ended(self, number: int) -> None:
-        self._streams[number] -= 1
+    async def _ended(self, pool: _Pool) -> None:
+        """Of pools without streams the first stays: what is idle in others is closed with them."""
+        pool.streams -= 1
+        if not pool.streams and pool in self._pools[1:]:
+            self._pools.remove(pool)
+            await pool.transport.aclose()
 
 
 class _Counted(httpx.AsyncByteStream):
     """A body that tells when it was let go of."""
 
-    def __init__(self, stream: httpx.AsyncByteStream, ended: Callable[[], None]) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, ended: Callable[[], Awaitable[None]]) -> None:
         self._stream, self._ended = stream, ended
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -122,11 +132,13 @@ class _Counted(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         ended, self._ended = self._ended, _nothing
-        ended()
-        await self._stream.aclose()
+        try:
+            await self._stream.aclose()
+        finally:
+            await ended()
 
 
-def _nothing() -> None:
+async def _nothing() -> None:
     """It was told before."""
 
 
