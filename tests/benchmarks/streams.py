@@ -64,12 +64,12 @@ def grown(seconds: float) -> list[dict[str, Any]]:
 def soaked(seconds: float) -> dict[str, Any]:
     """A thousand streams, each ending and followed by another, for a long time."""
     pieces: list[dict[str, Any]] = []
-    with running(OURS, CROWD, life_s=LIFE_S) as run:
+    with running(OURS, CROWD, life_s=LIFE_S) as run, run.watched("log") as ages:
         began = time.monotonic()
         while (at := time.monotonic() - began) < seconds:
             _say(f"{CROWD} streams, {at:.0f} s of {seconds:.0f}")
-            cost, ages = run.cost(PIECE_S / 2), run.ages(PIECE_S / 2, "log")
-            pieces.append({"at_s": at} | shown(cost) | {"ages": ages["log"]})
+            cost = run.cost(PIECE_S)
+            pieces.append({"at_s": at} | shown(cost) | {"ages": ages()["log"]})
         counts, rss = run.counts(), rss_bytes(run.child.pid)
     warm = [piece["rss_mb"] for piece in pieces if piece["at_s"] >= LIFE_S * 1.5]
     return {

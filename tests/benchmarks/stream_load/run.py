@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +28,12 @@ from worker.store.connections import connect
 #: How many streams are watched; more would load the store with watching.
 WATCHED = 20
 RAMP_S = 3.0
+SETTLE_S = 2.0
 #: Streams a second that begin while a run is ramped up.
 BEGIN_PER_S = 150
+
+#: How many deltas were seen, how old, and what was wrong with them.
+Ages = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +98,33 @@ class Run:
             open_streams=int(after["open"]),
         )
 
-    def ages(self, seconds: float, *modes: str) -> dict[str, dict[str, Any]]:
+    def ages(self, seconds: float, *modes: str) -> dict[str, Ages]:
         """How old deltas were when they were seen, by who saw them."""
+        with self.watched(*modes) as ages:
+            time.sleep(seconds)
+            return ages()
+
+    @contextmanager
+    def watched(self, *modes: str) -> Iterator[Callable[[], dict[str, Ages]]]:
+        """What is yielded tells the ages of what was seen since it was last asked."""
         path = self._valkey.url.removeprefix("unix://")
         step = max(1, self.streams // WATCHED)
-        watched = range(0, self.streams, step)
-        watching = {
-            mode: Child("stream_load.observer", mode, self.name, path, *watched) for mode in modes
-        }
-        time.sleep(1.0)
-        for each in watching.values():
-            each.ask()
-        time.sleep(seconds)
-        told = {mode: each.ask() for mode, each in watching.items()}
-        for each in watching.values():
-            each.stop()
-        return told
+        streams = range(0, self.streams, step)
+        with ExitStack() as stack:
+            watching = {
+                mode: Child("stream_load.observer", mode, self.name, path, *streams)
+                for mode in modes
+            }
+            for each in watching.values():
+                stack.callback(each.stop)
+
+            def ages() -> dict[str, Ages]:
+                return {mode: each.ask() for mode, each in watching.items()}
+
+            # While they began, everybody else had less of the machine.
+            time.sleep(SETTLE_S)
+            ages()
+            yield ages
 
     def counts(self) -> dict[str, Any]:
         told: dict[str, Any] = self._provider.ask()
