@@ -87,6 +87,12 @@ def test_a_worker_waits_for_what_it_needs(name: str) -> None:
     assert ("simulator" in needs) == (name == "demo-worker")
 
 
+def test_the_benchmark_of_many_streams_has_the_store_of_the_file() -> None:
+    from tests.benchmarks.stream_load.run import REWRITE_SIZE
+
+    assert f"auto-aof-rewrite-min-size {REWRITE_SIZE}\n" in SERVICES["valkey"]["command"][2]
+
+
 def test_the_demo_is_started_only_when_it_is_asked_for() -> None:
     profiles = {name: service.get("profiles") for name, service in SERVICES.items()}
 

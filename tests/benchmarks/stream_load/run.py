@@ -27,6 +27,8 @@ from worker.store.connections import connect
 
 #: How many streams are watched; more would load the store with watching.
 WATCHED = 20
+#: As compose.yaml has it: of a store that is to carry so much.
+REWRITE_SIZE = "512mb"
 RAMP_S = 3.0
 SETTLE_S = 2.0
 #: Streams a second that begin while a run is ramped up.
@@ -70,6 +72,7 @@ class Run:
         self.name, self.streams = name, streams
         self._valkey, self._provider, self.child = valkey, provider, child
         self._store = connect(valkey.url)
+        self._store.config_set("auto-aof-rewrite-min-size", REWRITE_SIZE)
         pid = valkey.daemon.pid()
         assert pid is not None
         self._store_pid = pid
