@@ -9,9 +9,10 @@ import pytest_asyncio
 
 from tests.conftest import Store
 from worker.errors import Fenced, LogGone, UnknownJob
-from worker.log import reader
+from worker.log import entries, reader
 from worker.log.commit import GroupCommit
 from worker.log.cursor import Cursor, CursorError
+from worker.log.stored import read_stored
 from worker.log.view import Attempt, Cut, End, Text
 from worker.log.writer import Writer
 from worker.store.keys import job_keys
@@ -277,6 +278,34 @@ async def test_unpaired_surrogates_do_not_stop_a_stream(store: Store, commit: Gr
     writer.text("ok \ud83d\ude00")
     await seal(writer)
     assert texts(store) == "a\ufffdok 😀"
+
+
+async def test_notes_stand_where_their_text_ends_however_much_waits(
+    store: Store, commit: GroupCommit
+) -> None:
+    writer = await claim(commit, 1)
+    for text, names in (("ab", "12"), ("cd", "3"), ("e", "")):
+        writer.text(text)
+        for name in names:
+            writer.note("part", name)
+    assert writer.length == 5
+    await seal(writer)
+
+    stored = read_stored(store.sync.execute_command, KEYS.log)
+    found = [entries.decode(each.payload) for each in stored]
+    noted = [(each.name, each.offset) for each in found if isinstance(each, entries.Note)]
+    assert noted == [("1", 2), ("2", 2), ("3", 4)]
+
+
+async def test_what_can_not_be_stored_ends_its_stream_and_is_not_left_out(
+    commit: GroupCommit,
+) -> None:
+    writer = await claim(commit, 1)
+    writer.text("before")
+    writer.note("part", "\ud800")
+    writer.text("behind")
+    with pytest.raises(UnicodeEncodeError):
+        await writer.flush()
 
 
 def _advance(store: Store, steps: reader.Steps) -> list[object]:

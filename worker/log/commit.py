@@ -117,13 +117,14 @@ class GroupCommit:
             self._opening = self._loop.create_task(self._open())
             return
         calls, self._pending = self._pending, []
-        packed, pack = [], lane.pack
+        packed: list[Any] = []
+        pack = lane.pack
         try:
             for call in calls:
                 packed.append(pack(call.command()))
-            self._flying = calls
-        except Exception:
-            packed = self._sifted(calls, pack)
+        except Exception as error:
+            _sift(lane, calls, packed, error)
+        self._flying = calls
         if len(packed) > _FEW:
             self._shorten(packed)
         if not packed:
@@ -138,21 +139,6 @@ class GroupCommit:
         if self._timer is None:
             self._timer = self._loop.call_later(_REPLY_S, self._look)
         lane.send(packed)
-
-    def _sifted(self, calls: list[Call], pack: Callable[[tuple[Any, ...]], Any]) -> list[Any]:
-        """Those that can be sent and are still waited for; what can not be fails its own stream and
-        no other."""
-        packed = []
-        for call in calls:
-            try:
-                if (command := call.command()) is None:
-                    continue
-                packed.append(pack(command))
-            except Exception as error:
-                call.done(error)
-                continue
-            self._flying.append(call)
-        return packed
 
     def _shorten(self, packed: list[Any]) -> None:
         """Leave what is beyond the bytes of one batch for the next."""
@@ -265,6 +251,21 @@ class GroupCommit:
             self._timer = self._loop.call_later(left_s, self._look)
         else:
             self._lane.close(RedisTimeoutError("no reply came in time"))
+
+
+def _sift(lane: Lane, calls: list[Call], packed: list[Any], error: Exception) -> None:
+    """Goes on behind a call that can not be sent: it fails its own stream and no other. Who is
+    forgotten is told nothing."""
+    while True:
+        # It is not asked again: a writer would leave out what it failed at.
+        calls.pop(len(packed)).done(error)
+        try:
+            for call in calls[len(packed) :]:
+                packed.append(lane.pack(call.command()))
+        except Exception as another:
+            error = another
+        else:
+            return
 
 
 def _waited_for(error: Exception) -> bool:
