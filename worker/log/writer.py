@@ -101,8 +101,8 @@ class Writer:
     @property
     def length(self) -> int:
         """Characters of text, those of `said` included."""
-        parts = (self._parts, *(parts for parts, _ in self._noted))
-        return self._entered + sum(map(len, chain(*parts)))
+        begun = self._noted[-1][1].offset if self._noted else self._entered
+        return begun + sum(map(len, self._parts))
 
     def text(self, delta: str) -> None:
         """Append visible text. Unpaired surrogates, which no store can hold, become U+FFFD."""
