@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -83,6 +85,31 @@ async def test_the_owner_is_cancelled_once_however_often_it_is_left() -> None:
 
     assert task.cancelling() == 1
     await asyncio.wait([task])
+
+
+async def test_what_was_let_go_of_is_gone_without_a_search() -> None:
+    """A task that was cancelled keeps its frame."""
+
+    async def own(exchange: Exchange) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            exchange.end(closed())
+
+    async def leave() -> weakref.ref[Exchange]:
+        exchange = Exchange()
+        task = asyncio.create_task(own(exchange))
+        exchange.owned_by(task, lambda: task.done())
+        await asyncio.sleep(0)
+        exchange.abort()
+        await asyncio.wait([task])
+        return weakref.ref(exchange)
+
+    gc.disable()
+    try:
+        assert (await leave())() is None
+    finally:
+        gc.enable()
 
 
 async def test_an_owner_that_is_closing_is_not_interrupted() -> None:

@@ -46,6 +46,10 @@ def _nothing_of(_: bytes, __: float) -> int:
     return 0
 
 
+def _never() -> bool:
+    return False
+
+
 class Exchange:
     """`head`, `read`, `listen`, `pause`, `resume`, `stirred`, `release` and `abort` are the
     listener's; the rest is the owning task's."""
@@ -157,9 +161,7 @@ class Exchange:
             self._route()
             self._cancel()
 
-    def owned_by(
-        self, task: asyncio.Task[None], tender: Callable[[], bool] = lambda: False
-    ) -> None:
+    def owned_by(self, task: asyncio.Task[None], tender: Callable[[], bool] = _never) -> None:
         """`tender`: for a moment the task must not be cancelled."""
         self._task = task
         self._tender = tender
@@ -200,7 +202,7 @@ class Exchange:
         self.failure = failure
         self._ended = True
         # A task that was cancelled keeps its frame, and with it the exchange.
-        self._task = None
+        self._task, self._tender = None, _never
         self.stir()
 
     def seal(self) -> None:
