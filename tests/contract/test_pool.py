@@ -146,6 +146,32 @@ async def test_many_streams_share_out_over_pools_and_the_first_with_room_is_take
         assert await read(client, server) == "aa"
 
 
+async def test_a_pool_whose_last_stream_had_no_answer_is_closed_too() -> None:
+    meet = asyncio.Event()
+    asked: Script = [head(), chunk(delta(content="a")), HANG]
+    scripts: list[Script] = [[HANG], [head(), meet, *WHOLE[1:]], *[asked] * POOL_STREAMS]
+
+    async with quick_client() as client, WireServer(lambda _: scripts.pop()) as server:
+        readers = []
+        for number in range(1, POOL_STREAMS + 3):
+            readers.append(asyncio.create_task(read(client, server)))
+            async with asyncio.timeout(30):
+                while len(server.requests) < number:
+                    await asyncio.sleep(0.001)
+        *others, whole, mute = readers
+        meet.set()
+        assert await whole == "a"
+        mute.cancel()
+        async with asyncio.timeout(10):
+            while client.open_streams > len(others):
+                await asyncio.sleep(0.005)
+
+        assert streams_of(client) == [POOL_STREAMS]
+        for other in others:
+            other.cancel()
+        await asyncio.wait(others)
+
+
 async def test_streams_beyond_the_limit_wait_for_a_connection_and_then_say_so() -> None:
     async with (
         Client(Clocks(pool_s=0.1), streams=1) as client,

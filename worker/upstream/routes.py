@@ -93,7 +93,7 @@ class _Pools(httpx.AsyncBaseTransport):
         try:
             response = await pool.transport.handle_async_request(request)
         except BaseException:
-            pool.streams -= 1
+            await self._ended(pool)
             raise
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _Counted(response.stream, partial(self._ended, pool))
