@@ -13,7 +13,8 @@ import gc
 import time
 from collections.abc import Callable
 
-#: Between two full collections, in seconds: while something runs, and while nothing does.
+#: Between two full collections, in seconds; and once nothing runs any more. Where nothing has run,
+#: connections still come and go.
 BUSY_S = 600.0
 IDLE_S = 30.0
 
@@ -31,17 +32,22 @@ class Collector:
     ) -> None:
         self._collect, self._now = collect, now
         self._at = now()
+        self._before = gc.get_threshold()
         #: Something ran since the last full collection.
         self._due = False
 
     def take_over(self) -> None:
         """From now on Python begins no full collection by itself."""
-        young, middle, _ = gc.get_threshold()
+        self._before = young, middle, _ = gc.get_threshold()
         gc.set_threshold(young, middle, _NEVER)
+
+    def give_back(self) -> None:
+        """Nobody will look any more: Python does it again."""
+        gc.set_threshold(*self._before)
 
     def look(self, running: int) -> None:
         """Called now and then; `running`: how many streams a collection would hold up."""
         self._due |= running > 0
-        if self._due and self._now() - self._at >= (BUSY_S if running else IDLE_S):
+        if self._now() - self._at >= (IDLE_S if self._due and not running else BUSY_S):
             self._collect()
             self._at, self._due = self._now(), False

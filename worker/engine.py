@@ -138,6 +138,7 @@ class Engine:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._closing.set)
             self._thread.join()
+            self._collector.give_back()
 
     @property
     def running(self) -> int:
