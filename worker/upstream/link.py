@@ -246,8 +246,7 @@ class Link(asyncio.Protocol, httpcore.AsyncNetworkStream):
             self._flow()
             self._wake()
             return
-        piece = body.feed(data)
-        if piece:
+        if piece := body.feed(data):
             sink.put(piece)
         if body.over or body.broken:
             self._wake()
