@@ -72,7 +72,7 @@ class Pump:
         #: The provider's id of this stream, where it tells afterwards what that used.
         self.response_id = ""
         self._seen = seen
-        #: Reads with text until one is looked at again.
+        #: Chunks with text until one is looked at again.
         self._unseen = 0
         self._reading = reading
         self._writer = writer

@@ -152,7 +152,7 @@ class Meters:
         )
         self.inter_token = Histogram(
             "inter_token_seconds",
-            "Between two reads that brought text; one gap in 32 is measured.",
+            "Between two chunks that brought text; one gap in 32 is measured.",
             _TOKENS_S,
             ("key",),
         )

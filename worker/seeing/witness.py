@@ -1,6 +1,6 @@
 """What an attempt tells of itself while it runs: to the log, to the meters and to its trace.
 
-The only seam between the engine and what watches it. Of the reads that bring text, `came` hears of
+The only seam between the engine and what watches it. Of the chunks that bring text, `came` hears of
 two in a row and then not for a while; everything else is called a few times an attempt.
 """
 
@@ -81,7 +81,7 @@ class Witness:
         self._event("asked", key=key)
 
     def came(self) -> int:
-        """A read brought text. How many more may before this is to be told again."""
+        """A chunk brought text. How many more may before this is to be told again."""
         now = time.monotonic()
         if self._first_text:
             self._first_text = False

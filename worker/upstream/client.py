@@ -1,6 +1,6 @@
 """The patched client: one request in, lists of happenings out, and only an earned end is an end.
 
-`Client.stream` yields one list per read. Its last happening is `Finished`, or it raises
+`Client.stream` yields what came since, list by list. Its last happening is `Finished`, or it raises
 `UpstreamFailure`; a cut stream never ends quietly. What arrived before a failure is yielded
 before it is raised. A failure of the connection after the answer's terminal is no failure.
 A reader that leaves early closes the generator (`contextlib.aclosing`), and so the connection.
@@ -84,7 +84,7 @@ class Client:
         one: TakeOne | None = None,
     ) -> None:
         """Asks, and gives `take` what happens, one list a read; the last happening is `Finished`.
-        Where that is one piece of text or reasoning, `one` is given it alone. When they return
+        A usual chunk's one piece of text or reasoning is given to `one` alone. When they return
         something to wait for, the stream pauses until then. `begun` is told the id of a chat
         stream, for `used`."""
         exchange, head, watch, body = await self._ask(request, key)
@@ -114,7 +114,7 @@ class Client:
         await follow(exchange, head, dialect, watch, key.alias, take)
 
     async def stream(self, request: Request, key: Key) -> AsyncGenerator[list[Happening], None]:
-        """`stream_into` as a generator: one list per read."""
+        """`stream_into` as a generator: lists of what came since the one before."""
         async with aclosing(lists(partial(self.stream_into, request, key))) as found:
             async for happenings in found:
                 yield happenings

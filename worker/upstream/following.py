@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 #: Takes what one read brought, and asks for a pause with something to wait for.
 Take = Callable[[list[Happening]], Awaitable[None] | None]
-#: The same for what is one piece of text or of reasoning, as nearly every read is.
+#: The same for a usual chunk: one piece of text or of reasoning.
 TakeOne = Callable[[Happening], Awaitable[None] | None]
 
 #: What is read of an error's body, and for how long: it explains, and a stuck one must not block.
