@@ -5,7 +5,7 @@ deltas of all streams into logs: this worker's engine (real attempts on real lea
 left out), the floor (raw sockets, one JSON parse, pipelined XADD), and the official SDK with one
 XADD for each chunk; and this worker once more with a provider that speaks TLS. They run in turn;
 CPU is read from each process's own CPU clock, while nobody watches. Then two processes watch some
-of the logs for how old each visible delta is.
+of the logs for how old each visible delta is; of a soak one does all the time.
 
     python tests/benchmarks/streams.py [--quick] [--json] [--soak SECONDS]
 """
