@@ -161,6 +161,7 @@ class Pump:
 
     def _take_one(self, happening: Happening) -> Awaitable[None] | None:
         if visible := isinstance(happening, Text):
+            # As `_say` does, without its call: nearly every delta comes here.
             text = happening.text
             self._text.append(text)
             self.produced += 1
