@@ -2,9 +2,9 @@
 
 A full collection looks at all that lives, and nothing else happens meanwhile: with 1,000 streams
 those are 228,000 objects and 170 ms. Python begins one whenever a quarter has come to that, which
-is every half a minute where streams end and others begin. They leave nothing behind that only a
-collection could find (tests/contract/test_left_in_memory.py), so a full one can wait until nothing
-runs, or for ten minutes; young objects are looked at as ever.
+is every half a minute where streams end and others begin. What they leave behind that only a
+collection could find is small and holds no text (tests/contract/test_left_in_memory.py), so a full
+one can wait until nothing runs, or for ten minutes; young objects are looked at as ever.
 """
 
 from __future__ import annotations
